@@ -1,0 +1,42 @@
+"""What can go wrong in the SDK.
+
+    SottovoceError
+    |- RegistryError (ValueError)   metrics.toml breaks a rule; raised at load
+    |- ParameterError (ValueError)  a mechanism's parameters make no valid channel
+    |- WrongType (TypeError)        a value cannot be an answer to the metric's question
+    |- StateError (OSError)         the device's state cannot be used; nothing is reported
+    `- TransportError (OSError)     an upload did not get an answer that can be believed
+
+Mistakes in configuration raise at start. After start nothing here reaches the host app:
+`Client.record` contains it and counts the reason.
+"""
+
+
+class SottovoceError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class RegistryError(SottovoceError, ValueError):
+    """A key of metrics.toml breaks a rule; names key, rule and value."""
+
+    def __init__(self, key: str, rule: str, value: object) -> None:
+        super().__init__(f"{key}: {rule}, got {value!r}")
+        self.key = key
+        self.rule = rule
+        self.value = value
+
+
+class ParameterError(SottovoceError, ValueError):
+    """A mechanism's parameters do not describe a private, invertible channel."""
+
+
+class WrongType(SottovoceError, TypeError):
+    """A value of this type cannot answer the metric's question. Never shows the value."""
+
+
+class StateError(SottovoceError, OSError):
+    """The device's state is missing, unreadable, read-only or corrupt."""
+
+
+class TransportError(SottovoceError, OSError):
+    """No answer arrived, or none that its MAC lets us believe."""

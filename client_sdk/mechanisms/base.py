@@ -1,0 +1,91 @@
+"""What every mechanism states about itself: shape, law, loss, and the two draws.
+
+A mechanism is a noisy channel. It turns a value into a *permanent response* (remembered, never
+sent; without memoization simply the encoded value) and each permanent response into a fresh
+*instantaneous response*, which is what leaves the device. The server sees responses as supports
+of cells and counts them; an estimate inverts the channel. All of that follows from what stands
+here, so probabilities are written once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from client_sdk.randomness import Coin
+
+Value = int | str
+"""What a mechanism encodes: the index of a value in its domain, or a string of an open one."""
+
+
+class Mechanism(ABC):
+    """A randomizer with its exact channel.
+
+    Attributes:
+        name: On the wire and in files; a name never changes its meaning.
+        kind: "cell": a response is one cell index; "bits": a bit vector, bit i for cell i.
+        domain: Number of values for a closed domain (values are 0..domain-1), None for strings.
+        cohorts: Number of disjoint device groups with hash functions of their own.
+        cells: Counters per cohort.
+        p_true: Probability that a cell which belongs to the value is supported.
+        p_false: Probability that any other cell is supported.
+        epsilon: Loss of one response, max over values v, v' and responses y of
+            ln P(y|v)/P(y|v'), computed from the integer thresholds in use.
+        epsilon_permanent: Loss of endlessly many responses for one value, None for mechanisms
+            that do not memoize.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[Literal["cell", "bits"]]
+    domain: int | None
+    cohorts: int = 1
+    cells: int
+    p_true: Fraction
+    p_false: Fraction
+    epsilon: Decimal
+    epsilon_permanent: Decimal | None = None
+
+    @abstractmethod
+    def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
+        """Return the cells that belong to `value`, ascending and distinct."""
+
+    @abstractmethod
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        """Draw the response that is sent; `coin` must be fresh randomness."""
+
+    @abstractmethod
+    def parameters(self) -> Mapping[str, int]:
+        """Return the integers that fix the law: what the channel hash is taken over."""
+
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        """Draw the response that is remembered; here the encoded value itself.
+
+        Args:
+            value: Index or string.
+            cohort: In [0, cohorts).
+            coin: A repeatable one, keyed by device secret, metric, channel and value.
+        """
+        if self.kind == "cell":
+            return self.cells_for(value, cohort)[0]
+        return sum(1 << cell for cell in self.cells_for(value, cohort))
+
+    def channel(self, value: Value, cohort: int) -> list[Fraction]:
+        """Return the exact probability that each cell is supported, given `value`."""
+        own = set(self.cells_for(value, cohort))
+        return [self.p_true if cell in own else self.p_false for cell in range(self.cells)]
+
+    def support(self, response: int) -> tuple[int, ...]:
+        """Return the cells that a response adds one to."""
+        if self.kind == "cell":
+            return (response,)
+        return tuple(cell for cell in range(self.cells) if response >> cell & 1)
+
+
+def require_domain(domain: int, least: int = 2) -> int:
+    """Return `domain` if a mechanism can work on it, else raise ParameterError."""
+    from client_sdk.errors import ParameterError
+
+    if domain < least:
+        raise ParameterError(f"domain must have at least {least} values, got domain={domain}")
+    return domain

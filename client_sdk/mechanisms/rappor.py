@@ -1,0 +1,193 @@
+"""RAPPOR: strings as Bloom filter bits, remembered noise first, fresh noise on every report.
+
+Erlingsson, Pihur, Korolova, "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
+Response" (CCS 2014). Steps: (1) B, the h bits of the value under its cohort's hashes;
+(2) permanent: each bit is 1 w.p. f/2, 0 w.p. f/2, B_i otherwise; (3) instantaneous: each bit is
+1 w.p. q where the permanent bit is 1, w.p. p where it is 0.
+
+Channel of a report: q* = (f/2)(p+q) + (1-f)q for the value's bits, p* = (f/2)(p+q) + (1-f)p
+for others. In this package's terms p_true is RAPPOR's q* and p_false its p*.
+
+    epsilon            h ln[q*(1-p*) / (p*(1-q*))]      one report
+    epsilon_permanent  2h ln[(1-f/2) / (f/2)]           all reports ever of one value
+
+both exact for two values that share no bit and an upper bound otherwise.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Self
+
+from client_sdk.errors import ParameterError
+from client_sdk.mechanisms.base import Mechanism, Value
+from client_sdk.mechanisms.thresholds import (
+    Real,
+    ceil_threshold,
+    checked_epsilon,
+    checked_probability,
+    exact,
+    exponential,
+    floor_threshold,
+    log_ratio,
+    logistic,
+    probability,
+)
+from client_sdk.randomness import ONE, Coin
+
+MAX_BITS = 4096
+
+
+class Rappor(Mechanism):
+    """RAPPOR over open strings.
+
+    Args:
+        bits: Size of the Bloom filter, 1 to 4096.
+        hashes: Bits set by one value, 1 to bits.
+        cohorts: Groups of devices with different hash functions, 1 to 65536.
+        f: Share of permanent bits that are pure noise, in [0, 1). With 0 nothing is
+            remembered noise and epsilon_permanent is infinite.
+        p: P(report bit 1 | permanent bit 0), in [0, 1).
+        q: P(report bit 1 | permanent bit 1), in (p, 1].
+    """
+
+    name = "rappor"
+    kind = "bits"
+    domain = None
+
+    def __init__(self, bits: int, hashes: int, cohorts: int, *, f: Real, p: Real, q: Real) -> None:
+        if not 1 <= bits <= MAX_BITS:
+            raise ParameterError(f"bits must lie in 1..{MAX_BITS}, got bits={bits}")
+        if not 1 <= hashes <= bits:
+            raise ParameterError(f"hashes must lie in 1..bits={bits}, got hashes={hashes}")
+        if not 1 <= cohorts <= 65536:
+            raise ParameterError(f"cohorts must lie in 1..65536, got cohorts={cohorts}")
+        noise = checked_probability("f", f)
+        low, high = checked_probability("p", p), checked_probability("q", q)
+        if noise == 1 or low >= high:
+            raise ParameterError(f"need f < 1 and p < q, got f={f}, p={p}, q={q}")
+        self.cells = bits
+        self.hashes = hashes
+        self.cohorts = cohorts
+        self.one_if_set = floor_threshold(1 - noise / 2)
+        self.one_if_unset = ONE - self.one_if_set
+        self.report_if_one = floor_threshold(high)
+        self.report_if_zero = ceil_threshold(low)
+        if self.one_if_set <= self.one_if_unset or self.report_if_one <= self.report_if_zero:
+            raise ParameterError(f"f={f}, p={p}, q={q} leave nothing to learn from a report")
+        self._state_the_law()
+
+    def _state_the_law(self) -> None:
+        p, q = probability(self.report_if_zero), probability(self.report_if_one)
+        set_, unset = probability(self.one_if_set), probability(self.one_if_unset)
+        self.p_true = set_ * q + (1 - set_) * p
+        self.p_false = unset * q + (1 - unset) * p
+        # Two values can differ in at most this many bits each way.
+        apart = min(self.hashes, self.cells - self.hashes) or self.hashes
+        self.epsilon = log_ratio(
+            (self.p_true * (1 - self.p_false)) ** apart, (self.p_false * (1 - self.p_true)) ** apart
+        )
+        self.epsilon_permanent = log_ratio(
+            (set_ * (1 - unset)) ** apart, (unset * (1 - set_)) ** apart
+        )
+
+    @property
+    def f(self) -> Fraction:
+        """The share of noise in permanent bits that the thresholds realise."""
+        return 2 * probability(self.one_if_unset)
+
+    @classmethod
+    def from_epsilons(
+        cls,
+        bits: int,
+        hashes: int,
+        cohorts: int,
+        *,
+        epsilon: Real,
+        epsilon_permanent: Real,
+        f: Real | None = None,
+        p: Real | None = None,
+        q: Real | None = None,
+    ) -> Self:
+        """Solve the unwritten ones of f, p, q so that neither loss is exceeded.
+
+        f = 2 / (1 + e^{epsilon_permanent / 2h}); p = 1 - q unless written; q from the chain of
+        both stages (reference 10.1, L-SUE, with epsilon / h per hash).
+
+        Raises:
+            ParameterError: epsilon does not stay below epsilon_permanent, or no p and q reach
+                it.
+        """
+        one, permanent = checked_epsilon(epsilon), checked_epsilon(epsilon_permanent)
+        if one >= permanent:
+            raise ParameterError(
+                "epsilon of one report must be below epsilon_permanent, got "
+                f"epsilon={epsilon}, epsilon_permanent={epsilon_permanent}"
+            )
+        apart = max(1, min(hashes, bits - hashes))
+        if f is None:
+            f = Fraction(2) / (1 + Fraction(exponential(permanent / (2 * apart))))
+        if q is None:
+            q = _solve_q(exact(f), None if p is None else exact(p), one / apart)
+        return cls(bits, hashes, cohorts, f=f, p=1 - exact(q) if p is None else p, q=q)
+
+    def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
+        cells: set[int] = set()
+        for word in _hash_words(cohort, str(value)):
+            cells.add(word * self.cells >> 32)
+            if len(cells) == self.hashes:
+                break
+        return tuple(sorted(cells))
+
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        encoded = super().permanent(value, cohort, coin)
+        return coin.flip_bits(encoded, self.cells, self.one_if_set, self.one_if_unset)
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        return coin.flip_bits(permanent, self.cells, self.report_if_one, self.report_if_zero)
+
+    def parameters(self) -> Mapping[str, int]:
+        return {
+            "bits": self.cells,
+            "hashes": self.hashes,
+            "cohorts": self.cohorts,
+            "one_if_set": self.one_if_set,
+            "one_if_unset": self.one_if_unset,
+            "report_if_one": self.report_if_one,
+            "report_if_zero": self.report_if_zero,
+        }
+
+
+def _hash_words(cohort: int, value: str) -> Iterator[int]:
+    """Yield 32-bit words of SHA-256 in counter mode; public, the same on every machine."""
+    prefix = b"sottovoce bloom\x00" + cohort.to_bytes(4, "big")
+    text = value.encode("utf-8", "surrogatepass")
+    counter = 0
+    while True:
+        block = hashlib.sha256(prefix + counter.to_bytes(4, "big") + text).digest()
+        for start in range(0, 32, 4):
+            yield int.from_bytes(block[start : start + 4], "big")
+        counter += 1
+
+
+def _solve_q(f: Fraction, p: Fraction | None, epsilon_per_bit: Decimal) -> Fraction:
+    """Return q such that one pair of differing bits loses `epsilon_per_bit`."""
+    if p is None:
+        kept, keeps = 1 - f / 2, Fraction(logistic(epsilon_per_bit / 2))
+        return (keeps + kept - 1) / (2 * kept - 1)
+    low, high = p, Fraction(1)
+    if _loss(f, p, high) <= epsilon_per_bit:
+        raise ParameterError(
+            f"no q reaches this epsilon with f={float(f)}, p={float(p)}; lower epsilon or p"
+        )
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _loss(f, p, middle) <= epsilon_per_bit else (low, middle)
+    return low
+
+
+def _loss(f: Fraction, p: Fraction, q: Fraction) -> Decimal:
+    q_star = f / 2 * (p + q) + (1 - f) * q
+    p_star = f / 2 * (p + q) + (1 - f) * p
+    return log_ratio(q_star * (1 - p_star), p_star * (1 - q_star))

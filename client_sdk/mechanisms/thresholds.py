@@ -1,0 +1,93 @@
+"""From epsilon or a probability to integer thresholds, and back to the exact epsilon.
+
+Rounding always goes towards less information: the high probability down, the low one up. So
+the loss computed from the integers never exceeds the configured one (rounding to nearest
+may: epsilon 1 at 16 bits gives 1.0000268).
+"""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+
+from client_sdk.errors import ParameterError
+from client_sdk.randomness import ONE
+
+_DIGITS = 60
+INFINITE = Decimal("Infinity")
+
+Real = int | float | str | Decimal | Fraction
+"""A number as a caller may write it; floats mean what they print as (0.1 is one tenth)."""
+
+
+def exact(number: Real) -> Fraction:
+    """Return the number a person meant: 0.1 becomes 1/10, not the nearest binary double."""
+    return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+
+
+def checked_epsilon(epsilon: Real) -> Decimal:
+    """Return epsilon as a Decimal; positive and finite, else ParameterError."""
+    value = Decimal(str(epsilon)) if isinstance(epsilon, float) else _decimal(exact(epsilon))
+    if not value.is_finite() or value <= 0:
+        raise ParameterError(f"epsilon must be positive and finite, got epsilon={epsilon}")
+    if value > 40:
+        raise ParameterError(f"epsilon above 40 protects nobody, got epsilon={epsilon}")
+    return value
+
+
+def checked_probability(name: str, probability: Real) -> Fraction:
+    """Return a probability in [0, 1], else raise ParameterError."""
+    value = exact(probability)
+    if not 0 <= value <= 1:
+        raise ParameterError(f"{name} must lie in [0, 1], got {name}={probability}")
+    return value
+
+
+def floor_threshold(probability: Fraction | Decimal) -> int:
+    """Return the largest threshold whose probability does not exceed `probability`."""
+    return int((Fraction(probability) * ONE).__floor__())
+
+
+def ceil_threshold(probability: Fraction | Decimal) -> int:
+    """Return the smallest threshold whose probability is at least `probability`."""
+    return int((Fraction(probability) * ONE).__ceil__())
+
+
+def exponential(exponent: Decimal) -> Decimal:
+    """Return e**exponent to 60 digits."""
+    return exponent.exp(Context(prec=_DIGITS))
+
+
+def logistic(exponent: Decimal) -> Decimal:
+    """Return e**x / (1 + e**x) to 60 digits: the keep-probability of symmetric response."""
+    with localcontext(Context(prec=_DIGITS)):
+        power = exponential(exponent)
+        return power / (1 + power)
+
+
+def log_ratio(numerator: Fraction, denominator: Fraction) -> Decimal:
+    """Return ln(numerator / denominator) to 60 digits; infinite when the denominator is 0."""
+    if denominator == 0:
+        return INFINITE
+    with localcontext(Context(prec=_DIGITS)):
+        ratio = Fraction(numerator) / Fraction(denominator)
+        return (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
+
+
+def micro(epsilon: Decimal) -> int:
+    """Return epsilon in millionths, rounded up: what a ledger is charged."""
+    # Computed logarithms carry an error of about 1e-59; a loss of 1 - 4e-20 must cost 1000000.
+    return int((epsilon * 1_000_000).quantize(Decimal(1), ROUND_CEILING))
+
+
+def budget_micro(epsilon: Decimal) -> int:
+    """Return epsilon in millionths, rounded down: what a cap allows."""
+    return int((epsilon * 1_000_000).quantize(Decimal(1), ROUND_FLOOR))
+
+
+def probability(threshold: int) -> Fraction:
+    """Return the probability that a threshold stands for."""
+    return Fraction(threshold, ONE)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    with localcontext(Context(prec=_DIGITS)):
+        return Decimal(value.numerator) / Decimal(value.denominator)

@@ -1,0 +1,181 @@
+"""One metric: its question, its domain, its channel, and what a report of it costs.
+
+A metric maps whatever the host app records into its domain before anything is drawn. That
+mapping is total over values of the right type (strangers become the catch-all, numbers are
+clamped, NaN and None become `missing`), so that neither a report's existence nor its charge
+depends on a value.
+"""
+
+import hashlib
+import json
+import math
+import unicodedata
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import cached_property
+from typing import Literal
+
+from client_sdk.epochs import EpochLength, epochs_between
+from client_sdk.errors import WrongType
+from client_sdk.mechanisms import Mechanism, Value
+from client_sdk.mechanisms.thresholds import micro
+
+MetricType = Literal["boolean", "category", "ordinal", "number", "string"]
+Label = bool | int | str
+"""A value of a closed domain as people write it."""
+
+LONGEST_STRING = 1024
+"""Characters of a string that take part; what follows is cut off, as a clamp."""
+
+
+@dataclass(frozen=True)
+class Memoize:
+    """What one device may spend on remembered responses of a metric.
+
+    Attributes:
+        epsilon_permanent: Loss of endlessly many reports of one distinct value.
+        distinct_values: How many distinct values are paid for, reserved as a whole.
+    """
+
+    epsilon_permanent: Decimal
+    distinct_values: int
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric as the registry declares it; see docs/registry.md for each key.
+
+    Attributes:
+        labels: The closed domain in order, empty for strings; what estimates are named by.
+        edges: For numbers, the inner and outer bucket edges, ascending.
+        missing: Index (or string) that NaN and None are reported as.
+        catch_all: Index that values outside the list are reported as.
+        grace_days: Days after an epoch's end during which its reports are still accepted.
+        candidates: For strings, the values that a release looks for.
+    """
+
+    name: str
+    question: str
+    type: MetricType
+    mechanism: Mechanism
+    epsilon: Decimal
+    epoch: EpochLength
+    starts: date
+    expires: date
+    sensitivity: str
+    owners: tuple[str, ...]
+    labels: tuple[Label, ...] = ()
+    edges: tuple[Decimal, ...] = ()
+    catch_all: int | None = None
+    missing: Value = 0
+    memoize: Memoize | None = None
+    candidates: tuple[str, ...] = ()
+    min_reports: int = 100
+    grace_days: int = 3
+
+    def encode(self, value: object) -> tuple[Value, bool]:
+        """Map what the host recorded into the domain.
+
+        Returns:
+            The index or string to randomize, and whether the value had to be clamped: it was
+            outside the list or the range, or too long.
+
+        Raises:
+            WrongType: The value's type cannot answer this metric; says which type was wanted.
+        """
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return self.missing, False
+        return _ENCODERS[self.type](self, value)
+
+    @cached_property
+    def index_of(self) -> dict[object, int]:
+        """Where each label stands in the domain."""
+        return {label: index for index, label in enumerate(self.labels)}
+
+    @cached_property
+    def channel_hash(self) -> str:
+        """Names everything that shapes the channel; keys permanent responses. 32 hex digits."""
+        shape = {
+            "metric": self.name,
+            "type": self.type,
+            "labels": list(self.labels),
+            "edges": [str(edge) for edge in self.edges],
+            "mechanism": self.mechanism.name,
+            "parameters": dict(self.mechanism.parameters()),
+        }
+        return _digest(shape)[:32]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names this version of the metric on the wire and in tallies. 16 hex digits."""
+        return _digest({"channel": self.channel_hash, "epoch": self.epoch})[:16]
+
+    @cached_property
+    def charge(self) -> int:
+        """What one report costs, in micro-epsilon; for memoized metrics the reservation, paid
+        once with the first report."""
+        if self.memoize is None:
+            return micro(self.mechanism.epsilon)
+        assert self.mechanism.epsilon_permanent is not None
+        return micro(self.mechanism.epsilon_permanent * self.memoize.distinct_values)
+
+    def share(self, since: date) -> int:
+        """Return the micro-epsilon that the metric can still spend from a UTC date on."""
+        epochs = epochs_between(self.epoch, max(self.starts, since), self.expires)
+        if self.memoize is not None:
+            return self.charge if epochs else 0
+        return self.charge * epochs
+
+
+def _digest(shape: object) -> str:
+    text = json.dumps(shape, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(b"sottovoce metric\x00" + text.encode()).hexdigest()
+
+
+def _encode_boolean(metric: Metric, value: object) -> tuple[Value, bool]:
+    if not isinstance(value, bool):
+        raise WrongType(f"{metric.name} takes True, False or None")
+    return int(value), False
+
+
+def _encode_label(metric: Metric, value: object) -> tuple[Value, bool]:
+    wanted = type(metric.labels[0])
+    if type(value) is not wanted:
+        raise WrongType(f"{metric.name} takes {wanted.__name__} or None")
+    index = metric.index_of.get(value)
+    if index is not None:
+        return index, False
+    return metric.missing if metric.catch_all is None else metric.catch_all, True
+
+
+def _encode_number(metric: Metric, value: object) -> tuple[Value, bool]:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise WrongType(f"{metric.name} takes a number or None")
+    if isinstance(value, Decimal) and value.is_nan():
+        return metric.missing, False
+    bucket = bisect_right(metric.edges, value) - 1
+    last = len(metric.edges) - 2
+    outside = bucket < 0 or value > metric.edges[-1]
+    return min(max(bucket, 0), last), outside
+
+
+def _encode_string(metric: Metric, value: object) -> tuple[Value, bool]:
+    if not isinstance(value, str):
+        raise WrongType(f"{metric.name} takes str or None")
+    return normalized(value), len(value) > LONGEST_STRING
+
+
+def normalized(text: str) -> str:
+    """Return the form in which strings are hashed: NFC, cut to 1024 characters."""
+    return unicodedata.normalize("NFC", text[:LONGEST_STRING])
+
+
+_ENCODERS = {
+    "boolean": _encode_boolean,
+    "category": _encode_label,
+    "ordinal": _encode_label,
+    "number": _encode_number,
+    "string": _encode_string,
+}

@@ -1,0 +1,126 @@
+"""The one source of chance: integer thresholds against the operating system's CSPRNG.
+
+Every random decision of every mechanism goes through a `Coin`. A probability is an integer
+threshold T, meaning exactly T / 2**64; there is no float between configuration and draw, and
+the ledger and the estimators use the same integers (reference: Mironov, "On Significance of
+the Least Significant Bits for Differential Privacy", CCS 2012, for why floats leak).
+
+There is no pool in user space, so a forked or resumed process cannot repeat draws, and no
+fallback: if the operating system cannot give randomness the error ends the draw, and nothing
+is charged or sent.
+"""
+
+import hmac
+import os
+from collections.abc import Callable
+
+WORD_BITS = 64
+ONE = 1 << WORD_BITS
+"""The threshold of a sure event."""
+
+Source = Callable[[int], bytes]
+"""Gives the next n bytes of a random stream."""
+
+
+class Coin:
+    """Random decisions from a byte source, by default the operating system's.
+
+    Args:
+        source: Gives n random bytes. Anything but `os.urandom` or a `PrfStream` of a secret
+            key is for tests only: whoever can predict the source removes the noise.
+        word_bits: Precision of thresholds; other values than 64 exist so that a test can
+            enumerate every possible word.
+    """
+
+    def __init__(self, source: Source = os.urandom, word_bits: int = WORD_BITS) -> None:
+        self._source = source
+        self._word_bits = word_bits
+        self._word_bytes = (word_bits + 7) // 8
+        self._excess = 8 * self._word_bytes - word_bits
+
+    def word(self) -> int:
+        """Return a uniform integer in [0, 2**64)."""
+        return int.from_bytes(self._source(self._word_bytes), "big") >> self._excess
+
+    def bernoulli(self, threshold: int) -> bool:
+        """Return True with probability exactly threshold / 2**64, threshold in [0, 2**64]."""
+        return self.word() < threshold
+
+    def uniform(self, bound: int) -> int:
+        """Return a uniform integer in [0, bound), by rejection: a modulus would favour some."""
+        span = 1 << self._word_bits
+        limit = span - span % bound
+        word = self.word()
+        while word >= limit:
+            word = self.word()
+        return word % bound
+
+    def flip_bits(self, bits: int, width: int, if_one: int, if_zero: int) -> int:
+        """Send `width` bits through independent binary channels at once.
+
+        Each output bit is 1 with probability if_one / 2**64 where `bits` has a 1, and
+        if_zero / 2**64 where it has a 0, independently of all others. Every lane compares a
+        word of its own with its threshold, most significant bit first; lanes leave when they
+        differ. How many rounds that takes depends on the random words only, not on `bits`.
+
+        Args:
+            bits: Input, an integer below 2**width; bit i is lane i.
+            width: Number of lanes, at least 1.
+            if_one: Threshold of lanes that hold a 1, in [0, 2**64].
+            if_zero: Threshold of lanes that hold a 0, in [0, 2**64].
+        """
+        every = (1 << width) - 1
+        sure = 1 << self._word_bits
+        result = (bits if if_one == sure else 0) | (every & ~bits if if_zero == sure else 0)
+        undecided = every & ~result
+        lane_bytes = (width + 7) // 8
+        rounds_ahead = width.bit_length() + 3
+        chunk, left = 0, 0
+        for position in range(self._word_bits - 1, -1, -1):
+            if not undecided:
+                break
+            if not left:
+                left = min(rounds_ahead, position + 1)
+                chunk = int.from_bytes(self._source(lane_bytes * left), "little")
+                rounds_ahead = 3
+            word_bit = chunk & every
+            chunk >>= 8 * lane_bytes
+            left -= 1
+            threshold_bit = (bits if if_one >> position & 1 else 0) | (
+                every & ~bits if if_zero >> position & 1 else 0
+            )
+            result |= undecided & threshold_bit & ~word_bit
+            undecided &= ~(threshold_bit ^ word_bit)
+        return result
+
+
+class PrfStream:
+    """A deterministic byte stream: HMAC-SHA-256 of a secret key in counter mode.
+
+    A `Coin` over it makes choices that a device can repeat for ever without storing them and
+    that nobody without the key can predict. Streams of different contexts are independent.
+
+    Args:
+        key: Secret, 32 bytes.
+        context: What the stream is for; parts are length-prefixed, so that no two lists of
+            parts read the same.
+    """
+
+    def __init__(self, key: bytes, *context: bytes) -> None:
+        self._key = key
+        self._context = b"".join(len(part).to_bytes(4, "big") + part for part in context)
+        self._counter = 0
+        self._rest = b""
+
+    def __call__(self, count: int) -> bytes:
+        while len(self._rest) < count:
+            message = self._context + self._counter.to_bytes(4, "big")
+            self._rest += hmac.digest(self._key, message, "sha256")
+            self._counter += 1
+        taken, self._rest = self._rest[:count], self._rest[count:]
+        return taken
+
+
+def keyed_tag(key: bytes, *context: bytes) -> bytes:
+    """Return a 128-bit tag that names `context` to holders of `key` only."""
+    return PrfStream(key, b"tag", *context)(16)

@@ -1,0 +1,160 @@
+"""From a recorded value to a stored report: charge, randomize, spool, in one transaction.
+
+This is the only place where a value meets a mechanism. What comes out is finished: spool,
+retry and upload can change nothing about privacy any more.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+
+from client_sdk.epochs import DAY_SECONDS, day_of, end_of, epoch_of, first_day
+from client_sdk.ledger import Ledger
+from client_sdk.mechanisms import Value
+from client_sdk.metric import Metric
+from client_sdk.randomness import Coin, PrfStream, keyed_tag
+from client_sdk.registry import Registry
+from client_sdk.report import Report, report_to_json
+from client_sdk.state import State
+
+
+@dataclass(frozen=True, repr=False)
+class Pending:
+    """A value on its way from the host's thread to the transaction; lives in memory only.
+
+    Its repr is the default one on purpose: values never reach a log or a traceback.
+    """
+
+    metric: Metric
+    epoch: int
+    value: Value
+
+
+class Recorder:
+    """Stores reports in a device's state.
+
+    Args:
+        state: The device's state.
+        registry: Whose shares are reserved now, if they were not before.
+        now: Unix time in seconds.
+        coin: Fresh randomness; tests replace it.
+    """
+
+    def __init__(self, state: State, registry: Registry, now: float, coin: Coin) -> None:
+        self._state = state
+        self._registry = registry
+        self._coin = coin
+        self._secret = state.secret
+        with state.transaction() as connection:
+            Ledger(connection, registry.lifetime_micro).reserve(registry, now)
+
+    def store(self, pending: list[Pending]) -> list[str]:
+        """Charge, randomize and spool values; all of it becomes durable at once.
+
+        Returns:
+            The reason of each value that was dropped.
+
+        Raises:
+            StateError: Nothing was stored.
+        """
+        dropped = []
+        with self._state.transaction() as connection:
+            ledger = Ledger(connection, self._registry.lifetime_micro)
+            for each in pending:
+                reason = ledger.charge(each.metric, each.epoch)
+                if reason is None:
+                    self._spool(connection, each)
+                else:
+                    dropped.append(reason)
+        return dropped
+
+    def _spool(self, connection: sqlite3.Connection, pending: Pending) -> None:
+        metric, mechanism = pending.metric, pending.metric.mechanism
+        cohort = device_cohort(self._secret, metric)
+        if metric.memoize is None:
+            permanent = mechanism.permanent(pending.value, cohort, self._coin)
+        else:
+            permanent = self._remembered(connection, metric, pending.value, cohort)
+        report = Report(
+            metric=metric.name,
+            fingerprint=metric.fingerprint,
+            epoch=pending.epoch,
+            cohort=cohort,
+            response=mechanism.instantaneous(permanent, self._coin),
+        )
+        connection.execute(
+            "INSERT INTO spool (keep_until, report) VALUES (?, ?)",
+            (keep_until(metric, pending.epoch), report_to_json(report, mechanism)),
+        )
+
+    def _remembered(
+        self, connection: sqlite3.Connection, metric: Metric, value: Value, cohort: int
+    ) -> int:
+        """Return the permanent response of a value, paying for a new one while some are left.
+
+        When the reservation's distinct values are used up, the latest paid one is reported
+        instead: post-processing that costs nothing, where silence would tell that a further
+        value was seen.
+        """
+        assert metric.memoize is not None
+        channel = metric.channel_hash
+        tag = memory_tag(self._secret, metric, value)
+        row = connection.execute(
+            "SELECT permanent FROM memory WHERE metric = ? AND channel = ? AND tag = ?",
+            (metric.name, channel, tag),
+        ).fetchone()
+        if row is None:
+            paid, latest = connection.execute(
+                "SELECT count(*), max(id) FROM memory WHERE metric = ? AND channel = ?",
+                (metric.name, channel),
+            ).fetchone()
+            if paid < metric.memoize.distinct_values:
+                permanent = permanent_response(self._secret, metric, value, cohort)
+                connection.execute(
+                    "INSERT INTO memory (metric, channel, tag, permanent) VALUES (?, ?, ?, ?)",
+                    (metric.name, channel, tag, _packed(metric, permanent)),
+                )
+                return permanent
+            row = connection.execute(
+                "SELECT permanent FROM memory WHERE id = ?", (latest,)
+            ).fetchone()
+        return int.from_bytes(row[0], "little")
+
+
+def device_cohort(secret: bytes, metric: Metric) -> int:
+    """Return the device's cohort for a metric: drawn by its secret, whatever its values."""
+    cohorts = metric.mechanism.cohorts
+    return Coin(PrfStream(secret, b"cohort", metric.name.encode())).uniform(cohorts)
+
+
+def permanent_response(secret: bytes, metric: Metric, value: Value, cohort: int) -> int:
+    """Return the remembered response of a value: a function of the secret, never drawn anew."""
+    stream = PrfStream(secret, b"permanent", *_memory_key(metric, value))
+    return metric.mechanism.permanent(value, cohort, Coin(stream))
+
+
+def memory_tag(secret: bytes, metric: Metric, value: Value) -> bytes:
+    """Return the 128-bit keyed tag under which a permanent response is kept."""
+    return keyed_tag(secret, *_memory_key(metric, value))
+
+
+def _memory_key(metric: Metric, value: Value) -> tuple[bytes, ...]:
+    text = str(value).encode("utf-8", "surrogatepass")
+    return metric.name.encode(), metric.channel_hash.encode(), text
+
+
+def _packed(metric: Metric, permanent: int) -> bytes:
+    return permanent.to_bytes((metric.mechanism.cells + 7) // 8, "little")
+
+
+def current_epoch(metric: Metric, now: float) -> int:
+    """Return the epoch that a value recorded now belongs to."""
+    return epoch_of(metric.epoch, day_of(now))
+
+
+def keep_until(metric: Metric, epoch: int) -> float:
+    """Return the Unix time after which the server cannot want a report any more."""
+    end = end_of(metric.epoch, epoch)
+    if metric.epoch == "once":
+        expires = metric.expires
+        end = float((expires - first_day("day", 0)).days * DAY_SECONDS)
+    return end + metric.grace_days * DAY_SECONDS

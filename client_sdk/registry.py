@@ -1,0 +1,122 @@
+"""metrics.toml: everything that an app may ask its users, reviewed like code.
+
+The file ships with the app and is the only source of epsilon and of every parameter; nothing
+of it is ever taken from the network. A file that breaks a rule is refused as a whole with an
+error that names key, rule and value.
+"""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from client_sdk.declaration import Table, metric_from
+from client_sdk.errors import RegistryError
+from client_sdk.mechanisms.thresholds import budget_micro
+from client_sdk.metric import Metric
+
+SCHEMA = 1
+_NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A project's metrics, in file order.
+
+    Attributes:
+        project: The project's name.
+        lifetime_epsilon: The most that one device may ever spend, over all metrics and versions.
+        contact: Who answers questions about the collection.
+        metrics: By name.
+        text: The file as it was read.
+    """
+
+    project: str
+    lifetime_epsilon: Decimal
+    contact: str
+    metrics: Mapping[str, Metric]
+    text: str = field(repr=False)
+
+    @property
+    def lifetime_micro(self) -> int:
+        """The cap in micro-epsilon, rounded down."""
+        return budget_micro(self.lifetime_epsilon)
+
+    @property
+    def digest(self) -> str:
+        """Names this file among all that a server has been given. 64 hex digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def expired(self, today: date) -> list[RegistryError]:
+        """Return an error for each metric that collects nothing any more.
+
+        Not raised at load: an app in the field outlives its metrics and must go on quietly.
+        """
+        return [
+            RegistryError(f"metrics.{metric.name}.expires", "must lie ahead", metric.expires)
+            for metric in self.metrics.values()
+            if metric.expires <= today
+        ]
+
+
+def load(path: str | Path) -> Registry:
+    """Read metrics.toml.
+
+    Raises:
+        RegistryError: The file is not readable TOML or breaks a rule.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RegistryError("metrics.toml", f"must be readable ({error})", str(path)) from error
+    return loads(text)
+
+
+def loads(text: str) -> Registry:
+    """Read the text of a metrics.toml.
+
+    Raises:
+        RegistryError: The text is not TOML or breaks a rule.
+    """
+    try:
+        document: dict[str, Any] = tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise RegistryError("metrics.toml", f"must be TOML ({error})", text[:40]) from error
+    root = Table("", document)
+    root.take_choice("schema", (SCHEMA,))
+    project = root.take_table("project")
+    name = project.take_text("name")
+    lifetime = project.take_epsilon("lifetime_epsilon", most=Decimal(1000))
+    contact = project.take_text("contact")
+    project.refuse_for_now("window", "budgets over sliding windows")
+    project.finish()
+    tables = root.take_table("metrics")
+    metrics = {}
+    for key in list(tables.values):
+        if not _NAME.fullmatch(key):
+            raise RegistryError(f"metrics.{key}", f"a name must match {_NAME.pattern}", key)
+        metrics[key] = metric_from(key, tables.take_table(key))
+    if not metrics:
+        raise RegistryError("metrics", "must declare at least one metric", {})
+    root.finish()
+    registry = Registry(name, lifetime, contact, metrics, text)
+    _check_shares(registry)
+    return registry
+
+
+def _check_shares(registry: Registry) -> None:
+    shares = {metric.name: metric.share(metric.starts) for metric in registry.metrics.values()}
+    total = sum(shares.values())
+    if total > registry.lifetime_micro:
+        listed = ", ".join(f"{name} {share / 1e6:g}" for name, share in shares.items())
+        raise RegistryError(
+            "project.lifetime_epsilon",
+            f"must cover the shares of all metrics, which add up to {total / 1e6:g} ({listed}); "
+            "raise it, lower an epsilon, or let a metric expire sooner",
+            f"{registry.lifetime_epsilon}",
+        )

@@ -1,0 +1,98 @@
+"""The wire: what a report is, and how a batch of them becomes bytes.
+
+A report carries metric, fingerprint, epoch, cohort and response, nothing else: no clock time,
+no epsilon, no word about the host. A response is a JSON integer (one cell) or a hex string (a
+bit vector, bit i is cell i, most significant digit first).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from client_sdk.mechanisms import Mechanism
+
+FORMAT_VERSION = 1
+MAX_BATCH_BYTES = 64 * 1024
+MAX_BATCH_REPORTS = 256
+REPORTS_PATH = "/v1/reports"
+DEVICES_PATH = "/v1/devices"
+
+RefusalReason = Literal[
+    "unknown_metric",
+    "unknown_fingerprint",
+    "epoch_closed",
+    "too_early",
+    "already_reported",
+    "budget_exhausted",
+]
+REFUSAL_REASONS: tuple[RefusalReason, ...] = (
+    "unknown_metric",
+    "unknown_fingerprint",
+    "epoch_closed",
+    "too_early",
+    "already_reported",
+    "budget_exhausted",
+)
+ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One randomized answer, as it is sent.
+
+    Attributes:
+        metric: Name in the registry.
+        fingerprint: Version of the metric, 16 hex digits.
+        epoch: Epoch number, see `client_sdk.epochs`.
+        cohort: The device's cohort for this metric.
+        response: Cell index or bit vector.
+    """
+
+    metric: str
+    fingerprint: str
+    epoch: int
+    cohort: int
+    response: int
+
+
+def response_to_json(mechanism: Mechanism, response: int) -> int | str:
+    """Return the wire form of a response."""
+    if mechanism.kind == "cell":
+        return response
+    return f"{response:0{hex_digits(mechanism)}x}"
+
+
+def hex_digits(mechanism: Mechanism) -> int:
+    """Return the exact length of a bit vector's hex string."""
+    return (mechanism.cells + 3) // 4
+
+
+def report_to_json(report: Report, mechanism: Mechanism) -> str:
+    """Return one report's canonical JSON: what a device stores, sends and shows its user."""
+    return json.dumps(
+        {
+            "metric": report.metric,
+            "fingerprint": report.fingerprint,
+            "epoch": report.epoch,
+            "cohort": report.cohort,
+            "response": response_to_json(mechanism, report.response),
+        },
+        separators=(",", ":"),
+    )
+
+
+def encode_batch(device: str, sequence: int, nonce: str, reports: Sequence[str]) -> bytes:
+    """Return the body of an upload.
+
+    Args:
+        device: The server-drawn id, 32 hex digits.
+        sequence: At least 1, strictly increasing over the device's life.
+        nonce: 128 random bits, 32 hex digits.
+        reports: At most 256 reports as `report_to_json` writes them.
+    """
+    head = json.dumps(
+        {"version": FORMAT_VERSION, "device": device, "sequence": sequence, "nonce": nonce},
+        separators=(",", ":"),
+    )
+    return f'{head[:-1]},"reports":[{",".join(reports)}]}}'.encode()

@@ -1,0 +1,193 @@
+"""The device's state on disk: secret, ledger, marks, memory and queue in one SQLite file.
+
+The state *is* the privacy guarantee, so it fails closed: a file that is missing its tables,
+cannot be written or is corrupt ends reporting. It is never replaced by a fresh one, because a
+fresh secret would buy new noise for old values.
+
+Anyone who reads this file together with its secret can test guesses about remembered values:
+it is as sensitive as the values themselves. It is created readable by its owner only.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from client_sdk.errors import StateError
+
+SCHEMA_VERSION = 1
+FILE_NAME = "state.sqlite3"
+SECRET_BYTES = 32
+
+_TABLES = """
+CREATE TABLE device (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE shares (
+    metric TEXT PRIMARY KEY, reserved INTEGER NOT NULL, spent INTEGER NOT NULL,
+    fits INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE marks (
+    metric TEXT NOT NULL, length TEXT NOT NULL, epoch INTEGER NOT NULL,
+    PRIMARY KEY (metric, length, epoch)
+) WITHOUT ROWID;
+CREATE TABLE memory (
+    id INTEGER PRIMARY KEY, metric TEXT NOT NULL, channel TEXT NOT NULL, tag BLOB NOT NULL,
+    permanent BLOB NOT NULL, UNIQUE (metric, channel, tag)
+);
+CREATE TABLE spool (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, keep_until REAL NOT NULL, report TEXT NOT NULL
+);
+CREATE TABLE batch (
+    sequence INTEGER PRIMARY KEY, nonce TEXT NOT NULL, body BLOB NOT NULL,
+    reports INTEGER NOT NULL, keep_until REAL NOT NULL
+);
+"""
+
+
+class State:
+    """One open connection to a device's state file.
+
+    Args:
+        directory: Where the file lies; created with mode 0700 if it does not exist.
+
+    Raises:
+        StateError: The state cannot be created, read or written, or is corrupt.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FILE_NAME
+        self._lock = threading.RLock()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.close(descriptor)
+            self._connection = sqlite3.connect(
+                self.path, timeout=10, isolation_level=None, check_same_thread=False
+            )
+            self._open()
+        except (OSError, sqlite3.Error) as error:
+            raise StateError(f"device state {self.path} cannot be used: {error}") from error
+
+    def _open(self) -> None:
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise StateError(f"device state {self.path} is corrupt: {verdict}")
+        with self.transaction() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in _TABLES.split(";"):
+                    connection.execute(statement)
+                self._put("secret", os.urandom(SECRET_BYTES))
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            elif version != SCHEMA_VERSION:
+                raise StateError(
+                    f"device state {self.path} has schema {version}, this version reads "
+                    f"{SCHEMA_VERSION}; update the app"
+                )
+        if len(self.secret) != SECRET_BYTES:
+            raise StateError(f"device state {self.path} has lost its secret")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run a block whose writes become durable together, or not at all.
+
+        Raises:
+            StateError: The writes could not be made durable.
+        """
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._connection
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise StateError(f"device state {self.path} cannot be used: {error}") from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    @property
+    def secret(self) -> bytes:
+        """The device secret: it must never leave the device, it undoes permanent noise."""
+        return self._get("secret") or b""
+
+    @property
+    def device(self) -> str | None:
+        """The id that the server drew at enrolment, None before."""
+        value = self._get("device")
+        return None if value is None else value.decode()
+
+    @property
+    def device_key(self) -> bytes:
+        """The key that signs batches; empty before enrolment."""
+        return self._get("device_key") or b""
+
+    def enrolled(self, device: str, key: bytes) -> None:
+        """Remember the identity that the server gave."""
+        with self.transaction():
+            self._put("device", device.encode())
+            self._put("device_key", key)
+
+    @property
+    def suspended(self) -> str | None:
+        """Why this state may never report again, None while it may."""
+        value = self._get("suspended")
+        return None if value is None else value.decode()
+
+    def suspend(self, reason: str) -> None:
+        """End reporting from this state for good, and empty the queue."""
+        with self.transaction():
+            self._put("suspended", reason.encode())
+            self._empty_queue()
+
+    def next_sequence(self) -> int:
+        """Take the next sequence number; call inside a transaction."""
+        sequence = int.from_bytes(self._get("sequence") or b"", "big") + 1
+        self._put("sequence", sequence.to_bytes(8, "big"))
+        return sequence
+
+    def empty_queue(self) -> int:
+        """Delete everything that waits to be sent and return how many reports that were."""
+        with self.transaction():
+            return self._empty_queue()
+
+    def queued(self) -> int:
+        """Return the number of reports that wait to be sent or answered."""
+        row = self._connection.execute(
+            "SELECT (SELECT count(*) FROM spool) + (SELECT coalesce(sum(reports), 0) FROM batch)"
+        ).fetchone()
+        return int(row[0])
+
+    def _empty_queue(self) -> int:
+        queued = self.queued()
+        self._connection.execute("DELETE FROM spool")
+        self._connection.execute("DELETE FROM batch")
+        return queued
+
+    def _get(self, name: str) -> bytes | None:
+        try:
+            row = self._connection.execute(
+                "SELECT value FROM device WHERE name = ?", (name,)
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise StateError(f"device state {self.path} cannot be read: {error}") from error
+        return None if row is None else bytes(row[0])
+
+    def _put(self, name: str, value: bytes) -> None:
+        self._connection.execute("REPLACE INTO device VALUES (?, ?)", (name, value))
+
+
+def default_directory(project: str) -> Path:
+    """Return where a project's state lies unless the host app says otherwise."""
+    base = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
+    root = Path(base) if base else Path.home() / ".local" / "state"
+    folder = "".join(c if c.isalnum() or c in "-_." else "_" for c in project).lstrip(".")
+    return root / "sottovoce" / (folder or "project")
