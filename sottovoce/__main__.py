@@ -1,0 +1,78 @@
+"""`sottovoce COMMAND`: finds the command, parses its arguments, turns errors into advice."""
+
+import argparse
+import logging
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "demo": "run the whole system once on real distributions and compare with the truth",
+    "up": "run everything on this machine: store, server, fold, schedule",
+    "serve": "run the aggregation server",
+    "fold": "run the fold worker, which adds reports up",
+    "schedule": "publish what is due, again and again",
+    "check": "check a metrics.toml",
+    "audit": "rebuild the exact channel of each metric from the shipped code",
+    "estimate": "estimate shares from a tally document, offline",
+    "publish": "publish due epochs now, or close one early",
+    "releases": "list and export releases",
+    "ledger": "lifetime epsilon of a device, or over all devices",
+    "simulate": "send the reports of simulated devices to a server",
+}
+
+
+def parser_for(name: str) -> argparse.ArgumentParser:
+    """Return the parser of one command."""
+    module = import_module(f"sottovoce.commands.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"sottovoce {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit status: 0 good, 1 bad result, 2 bad input."""
+    given = sys.argv[1:] if arguments is None else arguments
+    width = max(map(len, COMMANDS)) + 2
+    top = argparse.ArgumentParser(
+        prog="sottovoce",
+        description="Telemetry under local differential privacy.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
+        + "\n\nsottovoce COMMAND --help says more about each.",
+    )
+    top.add_argument("command", choices=list(COMMANDS), metavar="COMMAND", help="see below")
+    name = top.parse_args(given[:1]).command
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"
+    )
+    # It tells of every connection that is tried again, which ours expect to be.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    try:
+        parser = parser_for(name)
+        return int(import_module(f"sottovoce.commands.{name}").run(parser.parse_args(given[1:])))
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in ("client_sdk", "aggregator", "estimator"):
+            raise
+        print(
+            f"sottovoce {name} needs the server parts ({error.name} is missing): "
+            "pip install 'sottovoce[server]'",
+            file=sys.stderr,
+        )
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except (ValueError, OSError) as error:
+        # Every error this project raises on purpose is one of these and says what to do.
+        print(f"sottovoce {name}: {error}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Run the whole system once on real distributions and compare what it publishes with the truth.
+
+Starts the bundled store, the HTTP server under gunicorn and the fold worker; lets a fleet of
+devices record, randomize and upload; closes the epoch; publishes; and shows estimate, interval
+and truth side by side. Everything it started ends with it; release files stay.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NoReturn
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--devices", type=int, default=15_000, help="how many devices (15000)")
+    parser.add_argument("--complete", type=int, default=300, help="of them full SDK clients (300)")
+    parser.add_argument("--seed", type=int, default=1, help="of the populations, not of noise (1)")
+    parser.add_argument("--output", type=Path, help="directory for releases and logs; a new one")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from sottovoce.demo import Demo
+
+    if args.devices < 1:
+        raise ValueError(f"--devices must be at least 1, got {args.devices}")
+    if not 0 <= args.complete <= args.devices:
+        raise ValueError(f"--complete must lie in 0..{args.devices}, got {args.complete}")
+    # A polite kill must unwind what runs just as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _interrupt)
+    output = args.output or Path(tempfile.mkdtemp(prefix="sottovoce-demo-"))
+    if args.output is not None and output.exists() and any(output.iterdir()):
+        raise ValueError(f"--output must be a new or empty directory, {output} is neither")
+    demo = Demo(output, args.devices, args.complete, args.seed, time.time(), sys.stderr)
+    result = demo.run()
+    if args.json:
+        print(json.dumps(result.as_json(), indent=2, allow_nan=False))
+    else:
+        result.print()
+    return 0
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

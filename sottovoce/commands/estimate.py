@@ -1,0 +1,37 @@
+"""Estimate shares from a tally document, offline: a metric's definition and its counts.
+
+The document is JSON:
+  {"metric": {"type": "category", "values": ["a", "b", "c"],
+              "mechanism": {"name": "generalized_randomized_response", "epsilon": 1.0}},
+   "reports": [1000], "counts": [[420, 310, 270]]}
+with one entry of `reports` and one row of `counts` per cohort. A mechanism may also be given by
+its probabilities, "p_true" and "p_false".
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="tally document, - for standard input")
+    parser.add_argument("--level", type=float, default=0.95, help="of intervals (0.95)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from estimator.document import parse
+    from estimator.estimate import estimate
+    from sottovoce.estimates import print_entries
+
+    text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text(encoding="utf-8")
+    document = parse(text)
+    result = estimate(document, document.tally, args.level).as_json()
+    if args.json:
+        print(json.dumps(result, indent=2, allow_nan=False))
+        return 0
+    print(f"{result['n']} reports, epsilon {result['epsilon']:.4f} each, level {result['level']:g}")
+    entries = [*result["estimates"], *([result["other"]] if "other" in result else [])]
+    print_entries(entries, result["level"])
+    return 0

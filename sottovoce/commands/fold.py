@@ -1,0 +1,29 @@
+"""Run the fold worker: it adds the reports that wait in the store's streams to the tallies.
+
+Any number may run side by side, on any machine that reaches the store; what one does is committed
+only if no other did it first. Settings come from the environment.
+"""
+
+import argparse
+import signal
+import threading
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--once", action="store_true", help="fold what is there now and end")
+
+
+def run(args: argparse.Namespace) -> int:
+    from aggregator.fold import Folder
+    from sottovoce.connect import connect
+
+    settings, store, _ = connect()
+    folder = Folder(store)
+    if args.once:
+        print(f"{folder.fold_once()} reports folded")
+        return 0
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    folder.run(stop, settings.fold_interval_seconds)
+    return 0

@@ -1,0 +1,62 @@
+"""Publish every due epoch now, or close one early with --close, irrevocably.
+
+After --close METRIC EPOCH, reports of that epoch and of earlier ones are refused as epoch_closed.
+Exit status 1 if a release failed.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from estimator.publish import Outcome
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--close",
+        nargs=2,
+        metavar=("METRIC", "EPOCH"),
+        help="close an open epoch, like 2026-W49, and publish it",
+    )
+    parser.add_argument(
+        "--releases",
+        type=Path,
+        help="directory of the release files (SOTTOVOCE_RELEASES, releases)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from estimator.publish import publish_due, publish_epoch
+    from estimator.source import StoreSource
+    from sottovoce.connect import connect
+    from sottovoce.system import releases_directory
+
+    directory = args.releases or releases_directory()
+    _, store, catalogue = connect()
+    source = StoreSource(store, catalogue)
+    now = time.time()
+    if args.close:
+        metric, epoch = args.close
+        outcomes = publish_epoch(source, directory, now, metric, epoch, early=True)
+    else:
+        outcomes = publish_due(source, directory, now)
+    _print(outcomes, args.json)
+    return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0
+
+
+def _print(outcomes: "Sequence[Outcome]", as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([vars(outcome) for outcome in outcomes], indent=2, default=str))
+        return
+    for outcome in outcomes:
+        reason = f": {outcome.reason}" if outcome.reason else ""
+        place = f"  {outcome.path}" if outcome.path else ""
+        print(f"{outcome.status:9}{outcome.metric} {outcome.epoch}{reason}{place}")
+    if not outcomes:
+        print("Nothing is due.")

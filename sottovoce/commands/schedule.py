@@ -1,0 +1,33 @@
+"""Publish what is due, again and again, until SIGTERM or Ctrl-C.
+
+An epoch is due when it is over and its grace has passed. Whatever fell due while nothing ran is
+published at the next tick. Settings come from the environment; SOTTOVOCE_RELEASES names the
+directory of the release files.
+"""
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--every", type=float, default=60.0, metavar="SECONDS", help="time between ticks (60)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    import time
+
+    from estimator.publish import publish_due
+    from estimator.schedule import run as run_schedule
+    from estimator.source import StoreSource
+    from sottovoce.connect import connect
+    from sottovoce.system import releases_directory
+
+    if args.every < 1:
+        raise ValueError(f"--every must be at least 1 second, got {args.every}")
+    _, store, catalogue = connect()
+    source = StoreSource(store, catalogue)
+    run_schedule(
+        lambda: publish_due(source, releases_directory(), time.time()), every_seconds=args.every
+    )
+    return 0

@@ -1,0 +1,75 @@
+"""Send the reports of simulated devices to a server: for load, and to see the accuracy to expect.
+
+Each device draws a value per metric from a population (by default all values alike), randomizes
+it with the SDK's own code and delivers one batch. `--complete` of them are full SDK clients with
+state on disk. What was true is printed, to compare with what the server publishes.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from client_sdk import load
+from sottovoce.fleet import Plan
+from sottovoce.fleet import run as run_fleet
+from sottovoce.population import read, shipped, uniform
+from sottovoce.progress import Progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--metrics", required=True, help="path of metrics.toml")
+    parser.add_argument(
+        "--endpoint", default="http://127.0.0.1:8080", help="base URL of the server"
+    )
+    parser.add_argument(
+        "--write-key",
+        default=os.environ.get("SOTTOVOCE_WRITE_KEY"),
+        help="for enrolment; by default SOTTOVOCE_WRITE_KEY",
+    )
+    parser.add_argument("--devices", type=int, default=1000, help="how many devices (1000)")
+    parser.add_argument("--complete", type=int, default=10, help="of them full SDK clients (10)")
+    parser.add_argument("--processes", type=int, default=2, help="simulating processes (2)")
+    parser.add_argument("--seed", type=int, default=1, help="of the populations, not of noise (1)")
+    parser.add_argument(
+        "--population",
+        action="append",
+        default=[],
+        metavar="METRIC=FILE",
+        help="CSV of value,count for a metric, or the name of a shipped one; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.write_key:
+        raise ValueError("--write-key is required (or SOTTOVOCE_WRITE_KEY)")
+    for name in ("devices", "processes"):
+        if getattr(args, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(args, name)}")
+    registry = load(args.metrics)
+    populations = {name: uniform(metric) for name, metric in registry.metrics.items()}
+    for option in args.population:
+        name, _, source = option.partition("=")
+        if name not in populations or not source:
+            raise ValueError(
+                f"--population must be METRIC=FILE with a known metric, got {option!r}"
+            )
+        populations[name] = read(Path(source)) if Path(source).exists() else shipped(source)
+    plan = Plan(registry.text, args.endpoint, args.write_key, populations, seed=args.seed)
+    with Progress("devices", args.devices) as progress:
+        tour = run_fleet(plan, args.devices, args.complete, args.processes, progress.advance)
+    truth = {
+        name: dict(zip(each.values, each.shares.tolist(), strict=True))
+        for name, each in populations.items()
+    }
+    if args.json:
+        json.dump(
+            {"devices": tour.devices, "reports": dict(tour.reports), "truth": truth}, sys.stdout
+        )
+        print()
+    else:
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in tour.reports.most_common())
+        print(f"{tour.devices} devices delivered their reports: {verdicts}")
+    return 0

@@ -1,0 +1,46 @@
+"""Run everything on this machine for real use: store, server, fold worker, scheduler.
+
+State lies in --data and survives restarts and kill -9; the same command continues where the last
+one ended. Edit metrics.toml and run it again to add a version; old versions stay accepted until
+their metrics expire.
+"""
+
+import argparse
+from pathlib import Path
+
+from sottovoce.commands.serve import add_server_arguments, settings_from
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--metrics", required=True, type=Path, help="path of metrics.toml")
+    parser.add_argument(
+        "--data", required=True, type=Path, help="directory of all state; back it up as a whole"
+    )
+    parser.add_argument(
+        "--fsync",
+        choices=("always", "everysec"),
+        default="always",
+        help="everysec is faster and may lose a second of acknowledged reports in a power cut",
+    )
+    add_server_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from client_sdk import load
+    from sottovoce.system import running
+
+    registry = load(args.metrics)
+    with running(
+        registry.text,
+        args.data,
+        settings=settings_from(args),
+        with_schedule=True,
+        appendfsync=args.fsync,
+    ) as system:
+        print(f"sottovoce is up for {registry.project}", flush=True)
+        print(f"  endpoint   {system.endpoint}")
+        print(f"  write key  {system.write_key}")
+        print(f"  releases   {system.releases}")
+        print("Ctrl-C ends it.", flush=True)
+        system.supervisor.run_until_signal(healthy=system.server.running)
+    return 0

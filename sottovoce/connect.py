@@ -1,0 +1,25 @@
+"""How commands reach the store that the environment names."""
+
+import os
+
+from aggregator.catalogue import Catalogue
+from aggregator.keys import Keys
+from aggregator.settings import ServerSettings
+from aggregator.store import Store
+
+
+def connect() -> tuple[ServerSettings, Store, Catalogue]:
+    """Return settings, a checked store and its catalogue.
+
+    Raises:
+        SettingsError, KeysError, StoreRefused, StoreUnavailable: With what to do.
+    """
+    settings = ServerSettings.from_env(os.environ)
+    keys = Keys.load(settings.keys_file)
+    store = Store.connect(settings, keys.pseudonym_key)
+    store.check()
+    catalogue = Catalogue(store)
+    if settings.metrics_file is not None:
+        catalogue.register(settings.metrics_file.read_text(encoding="utf-8"))
+    catalogue.load()
+    return settings, store, catalogue

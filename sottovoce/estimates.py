@@ -1,0 +1,62 @@
+"""Estimates as a table for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sottovoce.table import percent, table
+
+
+def print_entries(
+    entries: Sequence[Mapping[str, Any]],
+    level: float,
+    truth: Sequence[float] | None = None,
+    most: int | None = None,
+) -> None:
+    """Print one row per value.
+
+    Args:
+        entries: As releases and `sottovoce estimate --json` write them.
+        level: Of the intervals.
+        truth: The true share of each entry, in the same order.
+        most: Print only the first so many.
+    """
+    header = ["value", "estimate", "std. error", f"{100 * level:g} % interval", "seen"]
+    if truth is not None:
+        header += ["truth", "inside"]
+    rows = []
+    for position, entry in enumerate(entries[:most]):
+        row = [
+            _named(entry["value"]),
+            percent(entry["share"]),
+            percent(entry["standard_error"]),
+            _interval(entry["interval"]),
+            _seen(entry["significant"]),
+        ]
+        if truth is not None:
+            row += [percent(truth[position]), _inside(entry["interval"], truth[position])]
+        rows.append(row)
+    print(table(header, rows))
+
+
+def inside(interval: Sequence[float] | None, truth: float) -> bool | None:
+    """Say whether an interval holds the truth; None without an interval."""
+    return None if interval is None else interval[0] <= truth <= interval[1]
+
+
+def _named(value: object) -> str:
+    if value is None:
+        return "(other)"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return "-" if ends is None else f"[{100 * ends[0]:6.2f}, {100 * ends[1]:6.2f}]"
+
+
+def _seen(significant: bool | None) -> str:
+    return "-" if significant is None else ("yes" if significant else "no")
+
+
+def _inside(ends: Sequence[float] | None, truth: float) -> str:
+    found = inside(ends, truth)
+    return "-" if found is None else ("yes" if found else "NO")

@@ -1,0 +1,92 @@
+"""Populations: real distributions that simulated devices draw their values from.
+
+numpy's generators are used here and only here on the device side's behalf: a population is
+public and should be repeatable, its noise must be neither.
+"""
+
+import csv
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from client_sdk.metric import Label, Metric
+
+UNLISTED = "__OTHER__"
+_UNLISTED_KINDS = 500
+
+
+@dataclass(frozen=True)
+class Population:
+    """A distribution over values, as a CSV file `value,count` with # comments gives it.
+
+    Attributes:
+        values: Distinct values; `__OTHER__` stands for many rare ones.
+        shares: Their true shares, adding up to 1.
+    """
+
+    values: tuple[str, ...]
+    shares: NDArray[np.float64]
+
+    def draw(self, devices: int, chance: np.random.Generator) -> list[str]:
+        """Return one value per device; unlisted mass is spread over 500 made-up strings."""
+        picked = chance.choice(len(self.values), size=devices, p=self.shares)
+        rare = chance.integers(_UNLISTED_KINDS, size=devices)
+        return [
+            f"unlisted {kind}" if self.values[index] == UNLISTED else self.values[index]
+            for index, kind in zip(picked, rare, strict=True)
+        ]
+
+    def share_of(self, value: object) -> float:
+        """Return the true share of a value as labels print it; 0 for one that is not there."""
+        text = _text(value)
+        return float(self.shares[self.values.index(text)]) if text in self.values else 0.0
+
+
+def read(path: Path) -> Population:
+    """Read a population file.
+
+    Raises:
+        ValueError: A line is not `value,count` with a count of at least 0; names the line.
+    """
+    values, counts = [], []
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.reader(line for line in file if not line.startswith("#"))
+        for number, row in enumerate(rows):
+            if number == 0 and row == ["value", "count"]:
+                continue
+            if len(row) != 2 or not row[1].isdecimal():
+                raise ValueError(f"{path}: row {number} must be value,count, got {row!r}")
+            values.append(row[0])
+            counts.append(int(row[1]))
+    if not values or sum(counts) == 0 or len(set(values)) != len(values):
+        raise ValueError(f"{path}: needs distinct values with a positive total")
+    return Population(tuple(values), np.array(counts) / sum(counts))
+
+
+def shipped(name: str) -> Population:
+    """Read one of the populations that come with the package."""
+    return read(Path(str(files("sottovoce") / "populations" / f"{name}.csv")))
+
+
+def uniform(metric: Metric) -> Population:
+    """Return equal shares over a metric's labels or candidates."""
+    values = tuple(_text(label) for label in metric.labels or metric.candidates) or ("",)
+    return Population(values, np.full(len(values), 1 / len(values)))
+
+
+def recordable(metric: Metric, text: str) -> Label | float:
+    """Return what an app would pass to `record` for a population's value."""
+    if metric.type == "boolean":
+        return text == "true"
+    if metric.type == "number":
+        return float(text)
+    if metric.labels and isinstance(metric.labels[0], int):
+        return int(text)
+    return text
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,140 @@
+"""The whole server side on one machine: store, HTTP server, fold worker, scheduler.
+
+`sottovoce up` keeps it running for real use; `sottovoce demo` runs it once.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from aggregator.catalogue import Catalogue
+from aggregator.embedded import EmbeddedServer
+from aggregator.keys import Keys
+from aggregator.processes import Command, Supervisor
+from aggregator.settings import ServerSettings
+from aggregator.store import Store
+
+Fsync = Literal["always", "everysec"]
+READY_TRIES = 12
+RELEASES_VARIABLE = "SOTTOVOCE_RELEASES"
+
+
+@dataclass(frozen=True)
+class System:
+    """A running system.
+
+    Attributes:
+        endpoint: Base URL of the aggregation server.
+        write_key: What apps show to enrol devices.
+        releases: Directory of release files.
+        store: A connection to its store.
+        catalogue: Its registry versions.
+        supervisor: Its processes.
+        server: Its store's process.
+    """
+
+    endpoint: str
+    write_key: str
+    releases: Path
+    store: Store
+    catalogue: Catalogue
+    supervisor: Supervisor
+    server: EmbeddedServer
+
+
+@contextmanager
+def running(
+    registry_text: str,
+    data: Path,
+    *,
+    settings: ServerSettings,
+    with_schedule: bool,
+    log_directory: Path | None = None,
+    appendfsync: Fsync = "always",
+) -> Iterator[System]:
+    """Start everything, wait until it takes reports, and end it all on the way out.
+
+    Args:
+        registry_text: Text of metrics.toml; becomes one more version in the store.
+        data: Directory of everything that must survive a restart; created with mode 0700.
+        settings: Host, port, workers and sizes; the store's URL is filled in here.
+        with_schedule: Whether releases are published as they fall due.
+        log_directory: Where each process writes its log; None: to this process's output.
+        appendfsync: "always": no acknowledged report is lost in a power cut; "everysec": faster,
+            up to about a second of them may be.
+    """
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    releases = data / "releases"
+    keys_file = data / "keys.json"
+    keys = Keys.load_or_create(keys_file)
+    with EmbeddedServer.start(data / "store", appendfsync=appendfsync) as server:
+        settings = ServerSettings(**{**vars(settings), "redis_url": server.url})
+        store = Store.connect(settings, keys.pseudonym_key)
+        store.check()
+        catalogue = Catalogue(store)
+        catalogue.register(registry_text)
+        environment = {
+            "REDIS_URL": server.url,
+            "SOTTOVOCE_KEYS_FILE": str(keys_file.resolve()),
+            "SOTTOVOCE_HOST": settings.host,
+            "SOTTOVOCE_PORT": str(settings.port),
+            "SOTTOVOCE_WORKERS": str(settings.workers),
+            "SOTTOVOCE_THREADS": str(settings.threads),
+            "SOTTOVOCE_SHARDS": str(settings.shards),
+            "SOTTOVOCE_PLANNED_DEVICES": str(settings.planned_devices),
+            "SOTTOVOCE_FOLD_INTERVAL": str(settings.fold_interval_seconds),
+            RELEASES_VARIABLE: str(releases.resolve()),
+        }
+        names = ["serve", "fold", *(["schedule"] if with_schedule else [])]
+        commands = [
+            Command(
+                name,
+                (sys.executable, "-m", "sottovoce", name),
+                None if log_directory is None else log_directory / f"{name}.log",
+                environment,
+            )
+            for name in names
+        ]
+        with Supervisor(commands) as supervisor:
+            endpoint = f"http://{settings.host}:{settings.port}"
+            _wait_until_ready(endpoint)
+            yield System(endpoint, keys.write_key, releases, store, catalogue, supervisor, server)
+        store.close()
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a TCP port that is free now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def releases_directory() -> Path:
+    """Return where this process finds and puts releases."""
+    return Path(os.environ.get(RELEASES_VARIABLE, "releases"))
+
+
+def _wait_until_ready(endpoint: str) -> None:
+    """Raise OSError unless the server becomes ready within about half a minute."""
+    policy = Retry(
+        total=READY_TRIES,
+        backoff_factor=0.05,
+        backoff_max=5,
+        status_forcelist=(503,),
+        respect_retry_after_header=False,
+    )
+    with requests.Session() as session:
+        session.mount("http://", HTTPAdapter(max_retries=policy))
+        try:
+            session.get(f"{endpoint}/readyz", timeout=10).raise_for_status()
+        except requests.RequestException as error:
+            raise OSError(f"the server at {endpoint} did not become ready: {error}") from error

@@ -1,0 +1,141 @@
+"""`sottovoce up`: everything on one machine, for real use."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from client_sdk import Client
+from client_sdk.epochs import label
+from client_sdk.recorder import current_epoch
+from sottovoce.system import free_port
+from tests.sottovoce.conftest import processes_naming, wait_until
+
+METRICS = """
+schema = 1
+[project]
+name = "shop-app"
+lifetime_epsilon = 1000
+contact = "telemetry@example.org"
+[metrics.theme]
+question = "Which theme is active?"
+type = "category"
+values = ["light", "dark", "other"]
+catch_all = "other"
+sensitivity = "product"
+epsilon = 1.0
+epoch = "month"
+min_reports = 5
+owners = ["ui-team@example.org"]
+starts = 2026-11-02
+expires = 2030-01-01
+"""
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Path:
+    path = tmp_path / "metrics.toml"
+    path.write_text(METRICS)
+    return path
+
+
+class Running:
+    """A system that was started by the command."""
+
+    def __init__(self, start, metrics: Path, data: Path) -> None:
+        self.data = data
+        self.port = free_port()
+        self.process = start("up", "--metrics", metrics, "--data", data, "--port", self.port)
+        lines = []
+        while True:
+            line = self.process.stdout.readline()
+            assert line, self.process.stderr.read()
+            lines.append(line)
+            if line.startswith("Ctrl-C"):
+                break
+        printed = dict(line.split(maxsplit=1) for line in "".join(lines).splitlines()[1:2])
+        assert printed["endpoint"] == f"http://127.0.0.1:{self.port}"
+        self.write_key = json.loads((data / "keys.json").read_text())["write_key"]
+
+    def report(self, state: Path, value: str) -> None:
+        client = Client(
+            self.data.parent / "metrics.toml",
+            endpoint=f"http://127.0.0.1:{self.port}",
+            write_key=self.write_key,
+            enabled=True,
+            state_dir=state,
+        )
+        client.record("theme", value)
+        assert client.flush(20), client.status()
+        assert not client.status().refused
+        client.close()
+
+
+def command(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command against the running system's store."""
+    sockets = [path for path in (data / "store").rglob("*.sock") if path.is_socket()]
+    environment = {
+        **os.environ,
+        "REDIS_URL": f"unix://{sockets[0]}",
+        "SOTTOVOCE_KEYS_FILE": str(data / "keys.json"),
+        "SOTTOVOCE_RELEASES": str(data / "releases"),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "sottovoce", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_was_reported_survives_the_end_of_everything(sottovoce, metrics, tmp_path, number):
+    data = tmp_path / "data"
+    system = Running(sottovoce, metrics, data)
+    for device in range(5):
+        system.report(tmp_path / f"device{device}", "dark")
+    system.process.send_signal(number)
+    system.process.wait(30)
+    wait_until(lambda: not processes_naming(data), 40)
+
+    system = Running(sottovoce, metrics, data)
+    for device in range(5, 8):
+        system.report(tmp_path / f"device{device}", "light")
+    registry = Client(metrics).registry
+    theme = registry.metrics["theme"]
+    import time
+
+    epoch = label("month", current_epoch(theme, time.time()))
+    published = command(data, "publish", "--close", "theme", epoch)
+    assert published.returncode == 0, published.stderr
+    shown = json.loads(command(data, "releases", "theme", epoch, "--json").stdout)
+    assert [release["n"] for release in shown] == [8]
+    ledger = json.loads(command(data, "ledger", "--json").stdout)
+    assert (ledger["devices"], ledger["highest"]) == (8, 1.0)
+    device = command(data, "ledger", "--state", str(tmp_path / "device0"), "--json")
+    assert json.loads(device.stdout)["spent_epsilon"] == 1.0
+    # Closed is closed: the next report of this month is refused, and says why.
+    client = Client(
+        metrics,
+        endpoint=f"http://127.0.0.1:{system.port}",
+        write_key=system.write_key,
+        enabled=True,
+        state_dir=tmp_path / "late",
+    )
+    client.record("theme", "dark")
+    client.flush(20)
+    assert client.status().refused == {"epoch_closed": 1}
+    client.close()
+    again = command(data, "publish", "--close", "theme", epoch)
+    assert again.returncode == 0
+    shown_again = json.loads(command(data, "releases", "theme", epoch, "--json").stdout)
+    assert shown_again == shown
+    system.process.send_signal(signal.SIGINT)
+    assert system.process.wait(30) in (0, 130)
+    wait_until(lambda: not processes_naming(data), 40)

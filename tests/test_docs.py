@@ -1,0 +1,102 @@
+"""Documentation is executed: every snippet runs, every command parses, every setting is listed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from client_sdk import load
+from client_sdk.declaration import metric_from
+from sottovoce.__main__ import COMMANDS, main, parser_for
+
+ROOT = Path(__file__).parent.parent
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """Return a document's fenced code blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def commands(path: Path) -> list[str]:
+    """Return every `sottovoce ...` command line that a document shows."""
+    text = path.read_text()
+    inline = re.findall(r"`(sottovoce [^`]+)`", text)
+    shown = [line for block in blocks(path, "sh") for line in block.splitlines()]
+    return [" ".join(c.split()) for c in inline] + [c for c in shown if c.startswith("sottovoce")]
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the registry of docs/registry.md, as the current directory."""
+    (registry,) = blocks(ROOT / "docs" / "registry.md", "toml")
+    (tmp_path / "metrics.toml").write_text(registry)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_commands_in_the_docs_are_real(path):
+    for line in commands(path):
+        name, *arguments = shlex.split(line)[1:]
+        assert name in COMMANDS, line
+        if arguments and not arguments[0].startswith("("):
+            parser_for(name).parse_args(arguments)
+
+
+def test_the_example_registry_is_valid_and_sound(example, capsys):
+    assert main(["check", "metrics.toml", "--explain"]) == 0
+    assert main(["audit", "metrics.toml"]) == 0
+    capsys.readouterr()
+
+
+def test_every_registry_key_is_documented():
+    import inspect
+
+    from client_sdk import declaration, registry
+
+    source = inspect.getsource(declaration) + inspect.getsource(registry)
+    taken = set(re.findall(r"take(?:_\w+)?\(\"(\w+)\"", source)) - {"project", "metrics"}
+    text = (ROOT / "docs" / "registry.md").read_text()
+    later = {"window", "every", "sample", "when_absent", "joint", "lowest", "highest"}
+    assert metric_from.__doc__
+    for key in taken - later:
+        assert f"`{key}`" in text or f"{key} =" in text or f"{key} }}" in text, key
+
+
+def test_the_ten_lines_of_the_readme_run(example, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(example / "state"))
+    monkeypatch.setenv("SOTTOVOCE_ENDPOINT", "http://127.0.0.1:9")
+    (snippet,) = blocks(ROOT / "README.md", "python")
+    names = {"user_agreed": True}
+    exec(compile(snippet, "README.md", "exec"), names)
+    client = names["client"]
+    client.close()
+    assert client.status().dropped in ({}, {"not_started": 1})
+    assert load("metrics.toml").metrics["theme"].labels == ("light", "dark", "system", "other")
+
+
+def test_the_front_door_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    for block in blocks(ROOT / "README.md", "sh"):
+        for target in re.findall(r"^make (\w+)", block, re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_every_file_that_the_docs_name_exists():
+    for path in DOCS:
+        for name in re.findall(
+            r"`((?:client_sdk|aggregator|estimator|tests|docs)/[\w./]*)`", path.read_text()
+        ):
+            assert (ROOT / name).exists(), f"{path.name} names {name}"
+
+
+def test_every_setting_is_documented():
+    from aggregator import settings
+
+    rows = re.findall(r"^([A-Z_]{6,}) ", settings.__doc__ or "", re.MULTILINE)
+    text = (ROOT / "docs" / "operations.md").read_text()
+    assert len(rows) > 5
+    for name in rows:
+        assert f"| `{name}` |" in text, name
