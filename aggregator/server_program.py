@@ -17,7 +17,7 @@ _WHAT_TO_DO = (
 )
 
 
-class EmbeddedServerError(RuntimeError):
+class EmbeddedServerError(OSError):
     """No server can be found or started; the message says what to do."""
 
 

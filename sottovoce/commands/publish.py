@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from estimator.publish import publish_due, publish_epoch
+    from estimator.publish import close_due, publish_due, publish_epoch
     from estimator.source import StoreSource
     from sottovoce.connect import connect
     from sottovoce.system import releases_directory
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
         metric, epoch = args.close
         outcomes = publish_epoch(source, directory, now, metric, epoch, early=True)
     else:
+        close_due(source, now)
         outcomes = publish_due(source, directory, now)
     _print(outcomes, args.json)
     return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0

@@ -6,6 +6,11 @@ directory of the release files.
 """
 
 import argparse
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from estimator.publish import Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import time
-
-    from estimator.publish import publish_due
+    from estimator.publish import close_due, publish_due
     from estimator.schedule import run as run_schedule
     from estimator.source import StoreSource
     from sottovoce.connect import connect
@@ -27,7 +30,11 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--every must be at least 1 second, got {args.every}")
     _, store, catalogue = connect()
     source = StoreSource(store, catalogue)
-    run_schedule(
-        lambda: publish_due(source, releases_directory(), time.time()), every_seconds=args.every
-    )
+
+    def publish() -> "list[Outcome]":
+        now = time.time()
+        close_due(source, now)
+        return publish_due(source, releases_directory(), now)
+
+    run_schedule(publish, every_seconds=args.every)
     return 0

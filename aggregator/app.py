@@ -1,0 +1,133 @@
+"""The aggregation server's HTTP face: routes, in the order of their checks, and nothing else.
+
+Cheap checks of size and form come first, then the MAC, then what the reports say. Nothing is
+logged about a request that could name a device or an address.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from aggregator import intake
+from aggregator.batch import Answer
+from aggregator.body import read_json_body
+from aggregator.catalogue import Catalogue
+from aggregator.intake import Malformed, Upload
+from aggregator.keys import Keys
+from aggregator.problems import Problem
+from aggregator.store import Store, StoreRefused, StoreUnavailable
+from client_sdk.authentication import MAC_HEADER, answer_mac
+from client_sdk.report import DEVICES_PATH, REPORTS_PATH
+
+
+def create_app(
+    *, store: Store, keys: Keys, catalogue: Catalogue, clock: Callable[[], float] = time.time
+) -> Flask:
+    """Wire the parts together.
+
+    Args:
+        store: Where batches go.
+        keys: The project's secrets.
+        catalogue: The registry versions that reports are judged by.
+        clock: Unix time in seconds.
+    """
+    app = Flask(__name__, static_folder=None)
+    _answer_errors_as_problems(app)
+
+    @app.post(DEVICES_PATH)
+    def enrol_device() -> Response:
+        body = read_json_body(request, may_be_empty=True)
+        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not keys.may_enrol(shown.strip()):
+            raise Problem("bad_write_key", "send it as a bearer token", "Authorization")
+        if body:
+            intake.parse_enrolment(body)
+        device, device_key = keys.enrol()
+        return _json({"device": device, "key": device_key.hex()}, 201)
+
+    @app.post(REPORTS_PATH)
+    def take_reports() -> Response:
+        body = read_json_body(request)
+        upload = intake.parse(body)
+        device_key = keys.verified(upload.device, body, request.headers.get(MAC_HEADER, ""))
+        if device_key is None:
+            raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+        versions, now = catalogue.current(), clock()
+        batch = intake.judge(upload, versions, now)
+        if intake.names_a_stranger(batch):
+            versions = catalogue.refreshed()
+            batch = intake.judge(upload, versions, now)
+        return _answered(store.apply(batch, versions.cap), upload, device_key)
+
+    @app.get("/livez")
+    def live() -> Response:
+        return _json({"status": "alive"})
+
+    @app.get("/readyz")
+    def ready() -> Response:
+        store.check_ready()
+        if not catalogue.current().names:
+            raise Problem("unavailable", "no registry has been registered yet")
+        return _json({"status": "ready"})
+
+    @app.get("/version")
+    def tell_version() -> Response:
+        return _json({"name": "sottovoce", "version": _version()})
+
+    return app
+
+
+def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
+    told: dict[str, object] = {
+        "sequence": upload.sequence,
+        "verdict": answer.verdict,
+        "spent": answer.spent,
+        "reports": answer.reports,
+        "mac": answer_mac(
+            device_key, upload.nonce, upload.sequence, answer.verdict, answer.spent, answer.reports
+        ),
+    }
+    if answer.verdict == "clone_suspected":
+        detail = "this sequence, or a later one, came with other bytes: two devices share one state"
+        raise Problem("clone_suspected", detail, "sequence", told)
+    return _json(told)
+
+
+def _json(document: dict[str, object], status: int = 200) -> Response:
+    return Response(json.dumps(document), status=status, content_type="application/json")
+
+
+def _answer_errors_as_problems(app: Flask) -> None:
+    @app.errorhandler(Problem)
+    def problem(error: Problem) -> Response:
+        return error.response()
+
+    @app.errorhandler(Malformed)
+    def malformed(error: Malformed) -> Response:
+        return Problem("malformed", error.detail, error.field).response()
+
+    @app.errorhandler(StoreUnavailable)
+    @app.errorhandler(StoreRefused)
+    def unavailable(error: Exception) -> Response:
+        return Problem("unavailable", str(error)).response()
+
+    @app.errorhandler(HTTPException)
+    def http_error(error: HTTPException) -> Response:
+        kinds = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+        code = error.code or 500
+        kind = kinds.get(code, "malformed" if code < 500 else "internal")
+        answer = Problem(kind, error.name).response()
+        if isinstance(error, MethodNotAllowed):
+            answer.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
+        return answer
+
+
+def _version() -> str:
+    try:
+        return version("sottovoce")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"

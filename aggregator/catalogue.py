@@ -1,0 +1,101 @@
+"""The catalogue: every registry version that the server was ever given.
+
+Apps in the field run old files, so a report is judged by the version that its fingerprint names.
+Versions are only ever added. Where several describe one fingerprint the newest does, except that
+it is accepted as long as any of them accepts it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from aggregator.store import Store
+from client_sdk.metric import Metric
+from client_sdk.registry import Registry, loads
+
+_RELOAD_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Versions:
+    """All metrics of all versions, at one moment.
+
+    Attributes:
+        metrics: (name, fingerprint) -> metric.
+        names: Names of all metrics.
+        cap: Lifetime cap of a device in micro-epsilon, from the newest version; 0 without any.
+    """
+
+    metrics: Mapping[tuple[str, str], Metric]
+    names: frozenset[str]
+    cap: int
+
+    @classmethod
+    def of(cls, registries: Iterable[Registry]) -> "Versions":
+        """Merge registries, oldest first."""
+        metrics: dict[tuple[str, str], Metric] = {}
+        cap = 0
+        for registry in registries:
+            cap = registry.lifetime_micro
+            for metric in registry.metrics.values():
+                key = (metric.name, metric.fingerprint)
+                known = metrics.get(key, metric)
+                metrics[key] = replace(
+                    metric,
+                    starts=min(known.starts, metric.starts),
+                    expires=max(known.expires, metric.expires),
+                )
+        return cls(MappingProxyType(metrics), frozenset(name for name, _ in metrics), cap)
+
+
+class Catalogue:
+    """The store's registry versions, kept at hand; safe for threads."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._loaded_at = float("-inf")
+        self._versions = Versions.of(())
+        self._parsed: dict[str, Registry] = {}
+
+    def register(self, text: str) -> Registry:
+        """Add a version, if it is new, and load all.
+
+        Raises:
+            RegistryError: The text is no valid registry; nothing is added.
+            StoreUnavailable: The store cannot be reached.
+        """
+        registry = loads(text)
+        self._store.register(registry.digest, text)
+        self.load()
+        return registry
+
+    def load(self) -> Versions:
+        """Read all versions from the store."""
+        with self._lock:
+            return self._load()
+
+    def current(self) -> Versions:
+        """Return the versions at hand; read them first if there are none."""
+        return self._versions if self._versions.names else self.refreshed()
+
+    def refreshed(self) -> Versions:
+        """Return the versions, read anew if that was not done in the last seconds.
+
+        For a fingerprint that is unknown here: another process may have registered it. Devices can
+        send as many of those as they like, which is why this is bounded.
+        """
+        with self._lock:
+            if self._monotonic() - self._loaded_at < _RELOAD_SECONDS:
+                return self._versions
+            return self._load()
+
+    def _load(self) -> Versions:
+        texts = self._store.registries()
+        self._parsed = {text: self._parsed.get(text) or loads(text) for text in texts}
+        self._versions = Versions.of(self._parsed.values())
+        self._loaded_at = self._monotonic()
+        return self._versions

@@ -1,0 +1,147 @@
+"""The fold: turns stream entries into tallies, each report exactly once.
+
+Any number of folders may run: what one computes is committed only if the shard's cursor still
+stands where it was read, so racing or dying ones lose work, never reports.
+"""
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aggregator.connection import StoreUnavailable
+from aggregator.group import Group, parse_group
+from aggregator.store import Store, Unfolded
+from aggregator.tally import pack_counts, unpack_counts
+
+_log = logging.getLogger(__name__)
+
+_ENTRIES_PER_COMMIT = 2000
+_LONGEST_PAUSE_SECONDS = 5.0
+
+
+class Folder:
+    """Folds all shards of a store."""
+
+    def __init__(self, store: Store, entries_per_commit: int = _ENTRIES_PER_COMMIT) -> None:
+        self._store = store
+        self._most = entries_per_commit
+
+    def run(self, stop: threading.Event, interval_seconds: float) -> None:
+        """Fold until `stop` is set; outages of the store are logged and waited for."""
+        pause = interval_seconds
+        failing = False
+        while not stop.is_set():
+            try:
+                self.fold_once()
+            except StoreUnavailable as error:
+                if not failing:
+                    _log.warning("fold waits: %s", error)
+                failing = True
+                pause = min(2 * pause, max(_LONGEST_PAUSE_SECONDS, interval_seconds))
+            else:
+                if failing:
+                    _log.warning("fold goes on")
+                failing = False
+                pause = interval_seconds
+            stop.wait(pause)
+
+    def fold_once(self) -> int:
+        """Fold all that is there now; return the number of reports folded here.
+
+        Raises:
+            StoreUnavailable: A shard could not be reached; the others before it are done.
+        """
+        return sum(self._drain(shard) for shard in self._store.shards)
+
+    def fold_past(self, shard: int, fence: str) -> None:
+        """Fold a shard until its cursor has reached a stream id, whoever moves it there."""
+        while _id(self._store.cursor(shard)) < _id(fence):
+            self.fold_shard(shard)
+
+    def _drain(self, shard: int) -> int:
+        total = 0
+        while True:
+            folded, more = self.fold_shard(shard)
+            total += folded
+            if not more:
+                return total
+
+    def fold_shard(self, shard: int) -> tuple[int, bool]:
+        """Try one commit; return the reports folded and whether there may be more to do."""
+        read = self._store.unfolded(shard, self._most)
+        if not read.entries:
+            return 0, False
+        rows, late = rows_by_group(read)
+        changes = {group: self._added(shard, group, block) for group, block in rows.items()}
+        folded = sum(len(block) for block in rows.values())
+        if not self._store.commit(shard, read, changes, folded, late):
+            return 0, True
+        return folded, len(read.entries) == self._most
+
+    def _added(self, shard: int, group: Group, rows: NDArray[np.uint8]) -> dict[int, bytes]:
+        cohorts, sums = summed(group, rows)
+        width = len(pack_counts(sums[0]))
+        before = self._store.cohort_counts(shard, group, cohorts)
+        sums += unpack_counts(b"".join(row or bytes(width) for row in before)).reshape(sums.shape)
+        packed = pack_counts(sums)
+        return {
+            cohort: packed[start : start + width]
+            for cohort, start in zip(cohorts, range(0, len(packed), width), strict=True)
+        }
+
+
+def rows_by_group(read: Unfolded) -> tuple[dict[Group, NDArray[np.uint8]], int]:
+    """Gather the rows of each group, shape (rows, row bytes), without those whose epoch is frozen.
+
+    Returns:
+        The rows, and how many were left out. With a store that keeps what it acknowledged none are:
+        an epoch is frozen only after all its reports are folded.
+    """
+    payloads: dict[bytes, list[bytes]] = defaultdict(list)
+    for names, payload in read.entries:
+        payloads[names].append(payload)
+    blocks: dict[Group, list[NDArray[np.uint8]]] = defaultdict(list)
+    late = 0
+    for names, parts in payloads.items():
+        groups = [parse_group(name) for name in names.split(b" ")]
+        table = np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), -1)
+        start = 0
+        for group in groups:
+            block = table[:, start : start + group.row_bytes]
+            start += group.row_bytes
+            if group.epoch <= read.frozen.get(group.series, -1):
+                late += len(block)
+            else:
+                blocks[group].append(block)
+    return {group: np.concatenate(parts) for group, parts in blocks.items()}, late
+
+
+def summed(group: Group, rows: NDArray[np.uint8]) -> tuple[Sequence[int], NDArray[np.int64]]:
+    """Add up a group's rows.
+
+    Returns:
+        The cohorts that occur, ascending, and per cohort the number of reports followed by the
+        count of each cell: shape (cohorts, 1 + cells).
+    """
+    cohorts, place = np.unique(rows[:, :2].copy().view("<u2").ravel(), return_inverse=True)
+    sums = np.zeros((len(cohorts), 1 + group.cells), np.int64)
+    sums[:, 0] = np.bincount(place, minlength=len(cohorts))
+    if group.kind == "cell":
+        cells = rows[:, 2:].copy().view("<u2").ravel()
+        flat = np.bincount(place * group.cells + cells, minlength=len(cohorts) * group.cells)
+        sums[:, 1:] = flat.reshape(len(cohorts), group.cells)
+        return cohorts.tolist(), sums
+    order = np.argsort(place, kind="stable")
+    bits = np.unpackbits(rows[order, 2:], axis=1, count=group.cells, bitorder="little")
+    starts = np.concatenate(([0], np.cumsum(sums[:-1, 0])))
+    sums[:, 1:] = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
+    return cohorts.tolist(), sums
+
+
+def _id(text: str) -> tuple[int, int]:
+    milliseconds, _, number = text.partition("-")
+    return int(milliseconds), int(number)

@@ -1,0 +1,264 @@
+"""Intake: from the bytes of an upload to a batch that the store may judge. No I/O.
+
+Two steps with the MAC check between them. `parse` reads the form, which needs no registry, and
+refuses whatever is not exactly that form. `judge` looks at what the reports say: one that cannot be
+a response of its metric makes the batch malformed, one that comes too early or too late, or for an
+unknown metric, is refused alone.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+from aggregator.batch import Batch, Candidate
+from aggregator.catalogue import Versions
+from aggregator.group import Group
+from client_sdk.epochs import DAY_SECONDS, epoch_of, first_day
+from client_sdk.metric import Metric
+from client_sdk.report import (
+    FORMAT_VERSION,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_REPORTS,
+    RefusalReason,
+    hex_digits,
+)
+
+MOST_SEQUENCE = 2**32 - 1
+MOST_EPOCH = 90_000
+"""The year 2216 in days; as months still within the calendar's four digits of the year."""
+CLOCK_TOLERANCE_SECONDS = 600.0
+_MOST_COHORT = _MOST_CELL = 65_535
+_DIGEST_BYTES = 16
+
+_NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+_HEX_16 = re.compile(r"[0-9a-f]{16}")
+_HEX_32 = re.compile(r"[0-9a-f]{32}")
+_HEX_RESPONSE = re.compile(r"[0-9a-f]{1,1024}")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+
+class Malformed(Exception):
+    """An upload that is refused as a whole.
+
+    Attributes:
+        field: The part of the body that is wrong, like `reports[3].response`.
+        detail: The rule it breaks. Never shows a value: bodies hold device ids.
+    """
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(f"{field} {detail}")
+        self.field = field
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class SentReport:
+    """A report of the right form; whether it fits its metric is not known yet."""
+
+    metric: str
+    fingerprint: str
+    epoch: int
+    cohort: int
+    response: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A body of the right form. Who sent it is not known yet."""
+
+    device: str
+    sequence: int
+    nonce: str
+    digest: bytes
+    reports: tuple[SentReport, ...]
+
+
+def parse(body: bytes) -> Upload:
+    """Read an upload's form.
+
+    Raises:
+        Malformed: It is not exactly of that form.
+    """
+    if len(body) > MAX_BATCH_BYTES:
+        raise Malformed("body", f"must have at most {MAX_BATCH_BYTES} bytes")
+    batch = _object(_decoded(body), "body", ("version", "device", "sequence", "nonce", "reports"))
+    _integer(batch["version"], "version", FORMAT_VERSION, FORMAT_VERSION)
+    reports = batch["reports"]
+    if not isinstance(reports, list) or not 1 <= len(reports) <= MAX_BATCH_REPORTS:
+        raise Malformed("reports", f"must be a list of 1 to {MAX_BATCH_REPORTS} reports")
+    return Upload(
+        device=_text(batch["device"], "device", _HEX_32, "32 lower-case hex digits"),
+        sequence=_integer(batch["sequence"], "sequence", 1, MOST_SEQUENCE),
+        nonce=_text(batch["nonce"], "nonce", _HEX_32, "32 lower-case hex digits"),
+        digest=hashlib.sha256(body).digest()[:_DIGEST_BYTES],
+        reports=tuple(_sent_report(report, f"reports[{i}]") for i, report in enumerate(reports)),
+    )
+
+
+def parse_enrolment(body: bytes) -> None:
+    """Check that a request to enrol says nothing: the server draws the id, no client does.
+
+    Raises:
+        Malformed: It is anything but `{}`.
+    """
+    document = _decoded(body)
+    if not isinstance(document, dict):
+        raise Malformed("body", "must be empty or {}")
+    if "device" in document:
+        raise Malformed("device", "must not be sent: the server draws it")
+    if document:
+        raise Malformed("body", "must be empty or {}")
+
+
+def judge(upload: Upload, versions: Versions, now: float) -> Batch:
+    """Decide about each report as far as that is possible without the store.
+
+    Args:
+        upload: From a device whose MAC has been checked.
+        versions: What the server knows of metrics.
+        now: Unix time in seconds.
+
+    Raises:
+        Malformed: A report cannot come from its metric's mechanism.
+    """
+    verdicts = tuple(
+        _verdict(report, f"reports[{i}]", versions, now) for i, report in enumerate(upload.reports)
+    )
+    return Batch(upload.device, upload.sequence, upload.digest, verdicts)
+
+
+def names_a_stranger(batch: Batch) -> bool:
+    """Say whether a report is of a metric or fingerprint that the registry versions lack."""
+    return any(verdict in ("unknown_metric", "unknown_fingerprint") for verdict in batch.verdicts)
+
+
+def _verdict(
+    report: SentReport, path: str, versions: Versions, now: float
+) -> Candidate | RefusalReason:
+    metric = versions.metrics.get((report.metric, report.fingerprint))
+    if metric is None:
+        return "unknown_fingerprint" if report.metric in versions.names else "unknown_metric"
+    response = _fitting_response(report, metric, path)
+    reason = _wrong_time(metric, report.epoch, now)
+    if reason is not None:
+        return reason
+    group = Group.of(metric, report.epoch)
+    memo = metric.channel_hash if metric.memoize is not None else None
+    return Candidate(group, group.row(report.cohort, response), metric.charge, memo)
+
+
+def _fitting_response(report: SentReport, metric: Metric, path: str) -> int:
+    mechanism = metric.mechanism
+    if report.cohort >= mechanism.cohorts:
+        raise Malformed(f"{path}.cohort", f"must lie in 0..{mechanism.cohorts - 1}")
+    if metric.epoch == "once" and report.epoch != 0:
+        raise Malformed(f"{path}.epoch", "must be 0 for a metric that is asked once")
+    field = f"{path}.response"
+    if mechanism.kind == "cell":
+        return _integer(report.response, field, 0, mechanism.cells - 1)
+    digits = hex_digits(mechanism)
+    if not isinstance(report.response, str) or len(report.response) != digits:
+        raise Malformed(field, f"must be a text of exactly {digits} hex digits")
+    response = int(report.response, 16)
+    if response >> mechanism.cells:
+        raise Malformed(field, f"must have no bit beyond the {mechanism.cells} of its metric")
+    return response
+
+
+def _wrong_time(metric: Metric, epoch: int, now: float) -> RefusalReason | None:
+    if metric.epoch == "once":
+        begins, within = metric.starts, True
+    else:
+        begins = first_day(metric.epoch, epoch)
+        starts = epoch_of(metric.epoch, metric.starts)
+        within = starts <= epoch and begins < metric.expires
+    if not within:
+        return "epoch_closed"
+    days = begins.toordinal() - _UNIX_EPOCH_ORDINAL
+    return "too_early" if days * DAY_SECONDS > now + CLOCK_TOLERANCE_SECONDS else None
+
+
+_UNIX_EPOCH_ORDINAL = first_day("day", 0).toordinal()
+
+
+def _sent_report(value: object, path: str) -> SentReport:
+    report = _object(value, path, ("metric", "fingerprint", "epoch", "cohort", "response"))
+    response = report["response"]
+    if isinstance(response, str):
+        _text(response, f"{path}.response", _HEX_RESPONSE, "lower-case hex digits")
+    else:
+        _integer(response, f"{path}.response", 0, _MOST_CELL)
+    return SentReport(
+        metric=_text(report["metric"], f"{path}.metric", _NAME, "the name of a metric"),
+        fingerprint=_text(
+            report["fingerprint"], f"{path}.fingerprint", _HEX_16, "16 lower-case hex digits"
+        ),
+        epoch=_integer(report["epoch"], f"{path}.epoch", 0, MOST_EPOCH),
+        cohort=_integer(report["cohort"], f"{path}.cohort", 0, _MOST_COHORT),
+        response=response,
+    )
+
+
+def _decoded(body: bytes) -> object:
+    try:
+        return json.loads(
+            body.decode("utf-8"),
+            parse_int=_bounded_integer,
+            parse_float=_no_float,
+            parse_constant=_no_float,
+            object_pairs_hook=_without_repeats,
+        )
+    except UnicodeDecodeError as error:
+        raise Malformed("body", "must be UTF-8") from error
+    except RecursionError as error:
+        raise Malformed("body", "must not nest deeper than a batch does") from error
+    except ValueError as error:
+        raise Malformed("body", "must be JSON") from error
+
+
+def _bounded_integer(text: str) -> int:
+    # Checked before int(), whose time grows with the square of the digits.
+    if not _INTEGER.fullmatch(text):
+        raise Malformed("body", "must hold no integer of more than 18 digits")
+    return int(text)
+
+
+def _no_float(text: str) -> NoReturn:
+    raise Malformed("body", "must hold no numbers but integers")
+
+
+def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Malformed("body", "must not give a key twice")
+    return found
+
+
+def _object(value: object, path: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise Malformed(path, "must be an object")
+    if value.keys() != set(keys):
+        prefix = "" if path == "body" else f"{path}."
+        for key in keys:
+            if key not in value:
+                raise Malformed(f"{prefix}{key}", "is required")
+        # An unknown key is named by its place only: it could be anything.
+        raise Malformed(path, f"must have no keys but {', '.join(keys)}")
+    return cast(Mapping[str, Any], value)
+
+
+def _integer(value: object, path: str, least: int, most: int) -> int:
+    # type(), because True is an int to isinstance.
+    if type(value) is not int or not least <= value <= most:
+        wanted = str(least) if least == most else f"an integer in {least}..{most}"
+        raise Malformed(path, f"must be {wanted}")
+    return value
+
+
+def _text(value: object, path: str, pattern: re.Pattern[str], wanted: str) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise Malformed(path, f"must be {wanted}")
+    return value

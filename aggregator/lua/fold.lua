@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- Commits a fold: whole new tallies and the cursor, if nobody has folded the same entries meanwhile
+-- and no tally that would change is frozen. May write when memory is full, since it is what drains it.
+--
+-- KEYS  cursor, stream, frozen epochs, counters, set of groups, then a tally per touched group
+-- ARGV  cursor that was read, cursor to write, lowest stream id to keep, reports folded, reports too
+--       late, number of groups, their names; then (group's number, cohort, packed counts) for each
+-- Returns committed, lost (somebody else was faster) or frozen.
+
+local cursor, stream, frozen, counters, known = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local groups = tonumber(ARGV[6])
+
+if (redis.call('GET', cursor) or '0-0') ~= ARGV[1] then
+  return 'lost'
+end
+for number = 1, groups do
+  local series, epoch = string.match(ARGV[6 + number], '^(%a+:[^:]+):(%d+):')
+  local until_epoch = redis.call('HGET', frozen, series)
+  if until_epoch and tonumber(epoch) <= tonumber(until_epoch) then
+    return 'frozen'
+  end
+end
+
+for at = 6 + groups + 1, #ARGV, 3 do
+  redis.call('HSET', KEYS[5 + tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2])
+end
+for number = 1, groups do
+  redis.call('SADD', known, ARGV[6 + number])
+end
+redis.call('SET', cursor, ARGV[2])
+redis.call('HINCRBY', counters, 'folded', ARGV[4])
+redis.call('HINCRBY', counters, 'late', ARGV[5])
+-- Exact, not '~', which would leave folded reports behind; and never DEL, which forgets the last id.
+redis.call('XTRIM', stream, 'MINID', ARGV[3])
+return 'committed'

@@ -1,0 +1,106 @@
+#!lua
+-- Takes one batch in a single step: finds repeats and clones, checks marks and budget of each report,
+-- charges the ledger and appends what was accepted to the shard's stream.
+--
+-- Lua is not rolled back when it fails, so everything is read and decided first; the first write is
+-- the XADD, the one most likely to be refused.
+--
+-- KEYS  stream, ledger bucket, answers bucket, watermarks, counters; then per candidate its mark, and
+--       its memo if it is memoized
+-- ARGV  pseudonym, the same as a signed integer, sequence, digest, cap in micro-epsilon, codes (one
+--       letter per report: 'a' candidate, 'o' memoized candidate, others are refused already);
+--       then per candidate its group's name, charge and row
+-- Returns verdict, spent, codes. The letters are those of aggregator/store/store.py.
+
+local stream, ledger, answers, watermarks, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local pseudonym, member, sequence, digest = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local cap, codes = tonumber(ARGV[5]), ARGV[6]
+local RECORD = '>I6I4c16'
+
+local spent = 0
+local record = redis.call('HGET', ledger, pseudonym)
+if record then
+  local last, last_digest
+  spent, last, last_digest = struct.unpack(RECORD, record)
+  if sequence == last and digest == last_digest then
+    local first_answer = redis.call('HGET', answers, pseudonym)
+    redis.call('HINCRBY', counters, 'duplicates', 1)
+    return {'duplicate', spent, first_answer or string.rep('a', #codes)}
+  elseif sequence <= last then
+    redis.call('HINCRBY', counters, 'clones', 1)
+    return {'clone_suspected', spent, ''}
+  end
+end
+
+local groups, rows, marked, paid = {}, {}, {}, {}
+local next_key, next_argument = 6, 7
+
+local function judge_candidate(memoized)
+  local group, charge, row =
+    ARGV[next_argument], tonumber(ARGV[next_argument + 1]), ARGV[next_argument + 2]
+  local mark, memo = KEYS[next_key], memoized and KEYS[next_key + 1]
+  next_argument = next_argument + 3
+  next_key = next_key + (memoized and 2 or 1)
+
+  local series, epoch = string.match(group, '^(%a+:[^:]+):(%d+):')
+  local closed = redis.call('HGET', watermarks, series)
+  if closed and tonumber(epoch) <= tonumber(closed) then
+    return 'c'
+  end
+  if marked[mark] or redis.call('SISMEMBER', mark, member) == 1 then
+    return 'r'
+  end
+  if memo and (paid[memo] or redis.call('SISMEMBER', memo, member) == 1) then
+    charge, memo = 0, nil
+  end
+  if charge > 0 and spent + charge > cap then
+    return 'b'
+  end
+  spent = spent + charge
+  marked[mark] = true
+  if memo then
+    paid[memo] = true
+  end
+  groups[#groups + 1] = group
+  rows[group] = row
+  return 'a'
+end
+
+local counts, verdicts = {}, {}
+for position = 1, #codes do
+  local letter = string.sub(codes, position, position)
+  if letter == 'a' or letter == 'o' then
+    letter = judge_candidate(letter == 'o')
+  end
+  verdicts[position] = letter
+  counts[letter] = (counts[letter] or 0) + 1
+end
+codes = table.concat(verdicts)
+
+-- One field per entry: its name lists the groups, each of which occurs once, in a fixed order, so that
+-- uploads of the same groups share a name; its value is their rows.
+if #groups > 0 then
+  table.sort(groups)
+  local payload = {}
+  for number, group in ipairs(groups) do
+    payload[number] = rows[group]
+  end
+  redis.call('XADD', stream, '*', table.concat(groups, ' '), table.concat(payload))
+end
+redis.call('HSET', ledger, pseudonym, struct.pack(RECORD, spent, sequence, digest))
+for mark in pairs(marked) do
+  redis.call('SADD', mark, member)
+end
+for memo in pairs(paid) do
+  redis.call('SADD', memo, member)
+end
+if #groups < #codes then
+  redis.call('HSET', answers, pseudonym, codes)
+else
+  redis.call('HDEL', answers, pseudonym)
+end
+redis.call('HINCRBY', counters, 'batches', 1)
+for letter, count in pairs(counts) do
+  redis.call('HINCRBY', counters, letter, count)
+end
+return {'accepted', spent, codes}

@@ -1,0 +1,70 @@
+"""Errors on the wire: problem documents (RFC 9457), one kind each."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from flask import Response
+
+_TYPE = "urn:sottovoce:problem:"
+RETRY_AFTER_SECONDS = 5
+
+_KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
+    "malformed": (HTTPStatus.BAD_REQUEST, "The request is not of the required form"),
+    "bad_write_key": (HTTPStatus.UNAUTHORIZED, "The write key is missing or wrong"),
+    "bad_mac": (HTTPStatus.UNAUTHORIZED, "The MAC is missing or wrong"),
+    "not_found": (HTTPStatus.NOT_FOUND, "There is nothing at this address"),
+    "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This address takes another method"),
+    "clone_suspected": (HTTPStatus.CONFLICT, "The sequence was used by another batch"),
+    "length_required": (HTTPStatus.LENGTH_REQUIRED, "The length must be given in advance"),
+    "too_large": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too large"),
+    "unsupported_media": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be plain JSON"),
+    "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed"),
+    "unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot serve now"),
+}
+
+
+class Problem(Exception):
+    """A request that is not served, and why.
+
+    Args:
+        kind: A key of the table above.
+        detail: What is wrong, in words; never a value that was sent.
+        field: The header or part of the body that is wrong.
+        more: Further members of the document.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        field: str | None = None,
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.detail = detail
+        self.field = field
+        self.more = more or {}
+
+    def response(self) -> Response:
+        """Return the document as an answer."""
+        status, title = _KINDS[self.kind]
+        document: dict[str, object] = {
+            "type": _TYPE + self.kind,
+            "title": title,
+            "status": int(status),
+            "detail": self.detail,
+        }
+        if self.field is not None:
+            document["field"] = self.field
+        answer = Response(
+            json.dumps(document | dict(self.more)),
+            status=int(status),
+            content_type="application/problem+json",
+        )
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            answer.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        if self.kind == "bad_write_key":
+            answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer

@@ -1,0 +1,129 @@
+"""Settings of the server's processes: one list, read from the environment.
+
+REDIS_URL                  the store: redis://, rediss:// or unix://; without one `sottovoce up`
+                           starts its own
+SOTTOVOCE_KEYS_FILE        master keys, pseudonym key and write key, mode 0600 (keys.json)
+SOTTOVOCE_METRICS          metrics.toml to register at start, beside all versions in the store
+SOTTOVOCE_HOST             address to listen on (127.0.0.1)
+SOTTOVOCE_PORT             TCP port to listen on (8080)
+SOTTOVOCE_WORKERS          server processes, about one per core (2)
+SOTTOVOCE_THREADS          threads per process; many, so that the store can sync the uploads of
+                           many at once (16)
+SOTTOVOCE_SHARDS           parts that devices are spread over; fixed for the store's life (64)
+SOTTOVOCE_PLANNED_DEVICES  sizes the ledger's buckets, which stay compact for three times as
+                           many; fixed for the store's life (1000000)
+SOTTOVOCE_FOLD_INTERVAL    seconds between two passes of the fold worker (1.0)
+SOTTOVOCE_STORE_TIMEOUT    seconds to wait for an answer of the store (5.0)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+_SCHEMES = ("redis", "rediss", "unix")
+_DEVICES_PER_BUCKET = 128
+"""Mean size of a ledger bucket: large enough to share its overhead, small enough that four times as
+many still fit the compact encodings (512 entries)."""
+
+
+class SettingsError(ValueError):
+    """A variable breaks its rule; names variable, rule and value."""
+
+    def __init__(self, variable: str, rule: str, value: object) -> None:
+        super().__init__(f"{variable} {rule}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What the server's processes are told; the table above says what each means."""
+
+    redis_url: str | None = None
+    keys_file: Path = Path("keys.json")
+    metrics_file: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 2
+    threads: int = 16
+    shards: int = 64
+    planned_devices: int = 1_000_000
+    fold_interval_seconds: float = 1.0
+    store_timeout_seconds: float = 5.0
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Read the settings.
+
+        Raises:
+            SettingsError: A variable breaks its rule.
+        """
+        metrics = environ.get("SOTTOVOCE_METRICS")
+        return cls(
+            redis_url=_url(environ, "REDIS_URL"),
+            keys_file=Path(environ.get("SOTTOVOCE_KEYS_FILE") or cls.keys_file),
+            metrics_file=Path(metrics) if metrics else None,
+            host=environ.get("SOTTOVOCE_HOST") or cls.host,
+            port=_integer(environ, "SOTTOVOCE_PORT", 0, 65535, cls.port),
+            workers=_integer(environ, "SOTTOVOCE_WORKERS", 1, 256, cls.workers),
+            threads=_integer(environ, "SOTTOVOCE_THREADS", 1, 1024, cls.threads),
+            shards=_integer(environ, "SOTTOVOCE_SHARDS", 1, 1024, cls.shards),
+            planned_devices=_integer(
+                environ, "SOTTOVOCE_PLANNED_DEVICES", 1, 10**10, cls.planned_devices
+            ),
+            fold_interval_seconds=_seconds(
+                environ, "SOTTOVOCE_FOLD_INTERVAL", cls.fold_interval_seconds
+            ),
+            store_timeout_seconds=_seconds(
+                environ, "SOTTOVOCE_STORE_TIMEOUT", cls.store_timeout_seconds
+            ),
+        )
+
+    @property
+    def buckets(self) -> int:
+        """Ledger buckets per shard."""
+        return -(-self.planned_devices // (self.shards * _DEVICES_PER_BUCKET))
+
+    def required_redis_url(self) -> str:
+        """Return the store's URL.
+
+        Raises:
+            SettingsError: None is set.
+        """
+        if self.redis_url is None:
+            raise SettingsError("REDIS_URL", "must name the store, like redis://host:6379/0", None)
+        return self.redis_url
+
+
+def _url(environ: Mapping[str, str], variable: str) -> str | None:
+    text = environ.get(variable)
+    if text and urlsplit(text).scheme not in _SCHEMES:
+        # The value may hold a password: only its scheme is shown.
+        rule = f"must begin with {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
+        raise SettingsError(variable, rule, urlsplit(text).scheme)
+    return text or None
+
+
+def _integer(environ: Mapping[str, str], variable: str, least: int, most: int, default: int) -> int:
+    text = environ.get(variable)
+    if not text:
+        return default
+    rule = f"must be an integer in {least}..{most}"
+    if not (text.isascii() and text.isdigit() and len(text) <= 12):
+        raise SettingsError(variable, rule, text)
+    if not least <= int(text) <= most:
+        raise SettingsError(variable, rule, text)
+    return int(text)
+
+
+def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float:
+    text = environ.get(variable)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 3600:
+        raise SettingsError(variable, "must be seconds in 0.01..3600", text)
+    return value

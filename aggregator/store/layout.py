@@ -1,0 +1,105 @@
+"""Where everything lies in the store: the only file that knows a key.
+
+Devices are spread over shards. All keys of a shard share a hash tag, so that one script is atomic
+on a cluster too, and no call touches two shards.
+
+    {meta}:shape            hash: what is fixed for the store's life
+    {meta}:registries       hash: digest -> text of every registry version
+    {meta}:registry_order   list: digests in the order they came
+    {meta}:ready            written by readiness checks
+    {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)
+    {sNN}:answers:B         hash: pseudonym -> verdict codes of the last batch, unless all accepted
+    {sNN}:mark:SERIES:E:B   intset of pseudonyms that have reported a metric in epoch E
+    {sNN}:memo:CHANNEL:B    intset of pseudonyms that have paid for a memoized channel
+    {sNN}:stream            reports that are not folded yet; no entry holds a pseudonym
+    {sNN}:cursor            id of the last folded entry
+    {sNN}:tally:GROUP       hash: cohort -> reports and counts, uint32
+    {sNN}:groups            set: groups that have a tally
+    {sNN}:watermarks        hash: series -> last epoch that intake refuses
+    {sNN}:frozen            hash: series -> last epoch that the fold refuses
+    {sNN}:counters          hash: what happened here, by name
+"""
+
+import hmac
+from dataclasses import dataclass
+from functools import cached_property
+
+SHAPE = "{meta}:shape"
+REGISTRIES = "{meta}:registries"
+REGISTRY_ORDER = "{meta}:registry_order"
+READY = "{meta}:ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a device's record lies: shard and bucket, and its 8-byte name there."""
+
+    shard: int
+    bucket: int
+    pseudonym: bytes
+
+    @property
+    def member(self) -> int:
+        """The pseudonym as intsets hold it."""
+        return int.from_bytes(self.pseudonym, "big", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The keys of one shard."""
+
+    number: int
+
+    @property
+    def tag(self) -> str:
+        """The hash tag that keeps the shard in one slot."""
+        return f"{{s{self.number:02d}}}"
+
+    def key(self, name: str) -> str:
+        """A key that the shard has once."""
+        return f"{self.tag}:{name}"
+
+    def in_bucket(self, name: str, bucket: int) -> str:
+        """A key that each bucket of devices has."""
+        return f"{self.tag}:{name}:{bucket}"
+
+    def mark(self, series: str, epoch: int, bucket: int) -> str:
+        """The set of a bucket's devices that have reported in an epoch."""
+        return f"{self.tag}:mark:{series}:{epoch}:{bucket}"
+
+    def tally(self, group: str) -> str:
+        """The tally of a group."""
+        return f"{self.tag}:tally:{group}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is fixed for the store's life.
+
+    Attributes:
+        shards: Number of shards.
+        buckets: Number of ledger buckets per shard.
+        pseudonym_key: Names devices in the ledger.
+    """
+
+    shards: int
+    buckets: int
+    pseudonym_key: bytes
+
+    @cached_property
+    def all_shards(self) -> tuple[Shard, ...]:
+        """Every shard, by number."""
+        return tuple(Shard(number) for number in range(self.shards))
+
+    def place(self, device: str) -> Place:
+        """Return where a device's record lies."""
+        message = b"sottovoce device\x00" + device.encode()
+        drawn = hmac.digest(self.pseudonym_key, message, "sha256")
+        shard = int.from_bytes(drawn[8:16], "big") % self.shards
+        bucket = int.from_bytes(drawn[16:24], "big") % self.buckets
+        return Place(shard, bucket, drawn[:8])
+
+    @property
+    def seal(self) -> str:
+        """Tells one pseudonym key from another, and nothing about it."""
+        return hmac.digest(self.pseudonym_key, b"sottovoce store seal", "sha256").hex()[:16]

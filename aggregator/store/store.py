@@ -1,0 +1,300 @@
+"""Everything that the server keeps: ledger, marks, streams, tallies, registry versions."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from aggregator.batch import Answer, Batch, Candidate, Verdict
+from aggregator.connection import Connection
+from aggregator.group import Group, parse_group, series_of
+from aggregator.ledger import Record
+from aggregator.settings import ServerSettings
+from aggregator.store import admission
+from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, Layout, Shard
+from aggregator.tally import Tally, unpack_counts
+from client_sdk.metric import Metric
+from client_sdk.report import ACCEPTED
+
+_START = b"0-0"
+
+_LETTERS = {
+    ACCEPTED: "a",
+    "unknown_metric": "m",
+    "unknown_fingerprint": "f",
+    "epoch_closed": "c",
+    "too_early": "e",
+    "already_reported": "r",
+    "budget_exhausted": "b",
+}
+"""Verdict codes, as lua/intake.lua writes them."""
+_MEMOIZED = "o"
+"""Instead of "a", for a candidate that is charged once in a device's life."""
+_WORDS = {letter: word for word, letter in _LETTERS.items()}
+_EVENTS = ("batches", "duplicates", "clones", "folded", "late")
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """A piece of a shard's stream.
+
+    Attributes:
+        cursor: Id of the last folded entry when this was read.
+        last: Id of the last entry of the piece, `cursor` if there is none.
+        entries: Names of groups, separated by a space, and their rows, one entry per upload.
+        frozen: Per series the last epoch whose tallies are final.
+    """
+
+    cursor: str
+    last: str
+    entries: Sequence[tuple[bytes, bytes]]
+    frozen: Mapping[str, int]
+
+
+class Store:
+    """Everything that the server keeps, under the pseudonyms of one key.
+
+    Every method but the constructors raises StoreUnavailable when the store cannot be reached or
+    cannot serve, and may then be called again. Nothing is asked of the store when this is made;
+    `check` does that, once at start.
+    """
+
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._connection = connection
+        self._call = connection.call
+        self._layout = layout
+        self._shards = layout.all_shards
+        self._intake = connection.script("intake")
+        self._fold = connection.script("fold")
+        self._close = connection.script("close")
+        self._register = connection.script("register")
+
+    @classmethod
+    def connect(cls, settings: ServerSettings, pseudonym_key: bytes) -> "Store":
+        """Make a store from settings.
+
+        Raises:
+            SettingsError: No store is set.
+        """
+        url = settings.required_redis_url()
+        layout = Layout(settings.shards, settings.buckets, pseudonym_key)
+        return cls(Connection(url, settings.store_timeout_seconds), layout)
+
+    @property
+    def shards(self) -> range:
+        """The shards' numbers."""
+        return range(self._layout.shards)
+
+    def check(self) -> None:
+        """Make sure that this store may be used, and claim it if it is new; see `admission`."""
+        admission.check(self._connection, self._layout)
+
+    def check_ready(self) -> None:
+        """Make sure that the store takes writes and keeps them; see `admission`."""
+        admission.check_ready(self._connection)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._connection.close()
+
+    # Registry versions
+
+    def register(self, digest: str, text: str) -> bool:
+        """Keep a registry version for ever; say whether it is new."""
+        return bool(self._register((REGISTRIES, REGISTRY_ORDER), (digest, text)))
+
+    def registries(self) -> list[str]:
+        """Return the texts of all versions, in the order they came."""
+        order = self._call("LRANGE", REGISTRY_ORDER, 0, -1)
+        texts = self._call("HMGET", REGISTRIES, *order) if order else []
+        return [text.decode() for text in texts]
+
+    # Intake
+
+    def apply(self, batch: Batch, cap: int) -> Answer:
+        """Take a batch in one atomic step.
+
+        Args:
+            batch: Checked as far as it can be without the store.
+            cap: The most micro-epsilon that a device may have spent.
+
+        Raises:
+            StoreUnavailable: Whether it was taken is unknown; sending it again is safe.
+        """
+        place = self._layout.place(batch.device)
+        shard = self._shards[place.shard]
+        keys = [
+            shard.key("stream"),
+            shard.in_bucket("ledger", place.bucket),
+            shard.in_bucket("answers", place.bucket),
+            shard.key("watermarks"),
+            shard.key("counters"),
+        ]
+        codes = ""
+        candidates: list[str | bytes | int] = []
+        for verdict in batch.verdicts:
+            if not isinstance(verdict, Candidate):
+                codes += _LETTERS[verdict]
+                continue
+            group = verdict.group
+            candidates += (group.name, verdict.charge, verdict.row)
+            keys.append(shard.mark(group.series, group.epoch, place.bucket))
+            if verdict.memo is None:
+                codes += _LETTERS[ACCEPTED]
+            else:
+                codes += _MEMOIZED
+                keys.append(shard.in_bucket(f"memo:{verdict.memo}", place.bucket))
+        head = (place.pseudonym, place.member, batch.sequence, batch.digest, cap, codes)
+        verdict_word, spent, letters = self._intake(keys, [*head, *candidates])
+        words = tuple(_WORDS[letter] for letter in letters.decode())
+        return Answer(cast(Verdict, verdict_word.decode()), spent, words)
+
+    # Fold
+
+    def unfolded(self, shard: int, most: int) -> Unfolded:
+        """Read the next entries of a shard's stream, at most `most`."""
+        home = self._shards[shard]
+        # Cursor first: if anybody folds after this, the commit will find it changed.
+        cursor = self.cursor(shard)
+        found = self._call("XRANGE", home.key("stream"), f"({cursor}", "+", "COUNT", most)
+        frozen = self._call("HGETALL", home.key("frozen")) if found else {}
+        return Unfolded(
+            cursor,
+            found[-1][0].decode() if found else cursor,
+            [item for _, fields in found for item in fields.items()],
+            {series.decode(): int(epoch) for series, epoch in frozen.items()},
+        )
+
+    def cursor(self, shard: int) -> str:
+        """Return the id of the last folded entry."""
+        cursor: bytes = self._call("GET", self._shards[shard].key("cursor")) or _START
+        return cursor.decode()
+
+    def cohort_counts(self, shard: int, group: Group, cohorts: Sequence[int]) -> list[bytes | None]:
+        """Read part of a shard's tally, packed, None for cohorts without reports."""
+        name = self._shards[shard].tally(group.name)
+        values: list[bytes | None] = self._call("HMGET", name, *cohorts)
+        return values
+
+    def commit(
+        self,
+        shard: int,
+        read: Unfolded,
+        changes: Mapping[Group, Mapping[int, bytes]],
+        folded: int,
+        late: int,
+    ) -> bool:
+        """Write whole new tallies and move the cursor past what was read, all or nothing.
+
+        Args:
+            read: What the tallies were computed from.
+            changes: Per group the touched cohorts and their packed counts.
+            folded: Reports among `read` that were counted.
+            late: Reports among `read` that no longer could be.
+
+        Returns:
+            False if somebody else folded or froze meanwhile: read again.
+        """
+        home = self._shards[shard]
+        keys = [home.key(name) for name in ("cursor", "stream", "frozen", "counters", "groups")]
+        keys += [home.tally(group.name) for group in changes]
+        milliseconds, _, number = read.last.partition("-")
+        kept_from = f"{milliseconds}-{int(number) + 1}"
+        arguments: list[str | bytes | int] = [read.cursor, read.last, kept_from, folded, late]
+        arguments += [len(changes), *(group.name for group in changes)]
+        for index, cohorts in enumerate(changes.values(), start=1):
+            for cohort, packed in cohorts.items():
+                arguments += (index, cohort, packed)
+        return bool(self._fold(keys, arguments) == b"committed")
+
+    # Closing
+
+    def close_intake(self, shard: int, metric: Metric, epoch: int) -> str:
+        """Refuse reports up to `epoch` from now on; return the last stream id before that."""
+        return self._raise(self._shards[shard], "watermarks", metric, epoch)
+
+    def freeze(self, shard: int, metric: Metric, epoch: int) -> None:
+        """Refuse changes of tallies up to `epoch`, and drop its marks: the watermark stands."""
+        home, series = self._shards[shard], series_of(metric)
+        before = self._frozen_until(home, series)
+        if before >= epoch:
+            return
+        # Marks go before the epoch is called frozen, or a crash between would keep them for ever.
+        ending = {group.epoch for group in self._groups(home) if group.series == series}
+        for past in sorted(ending):
+            if before < past <= epoch:
+                buckets = range(self._layout.buckets)
+                self._call("UNLINK", *(home.mark(series, past, bucket) for bucket in buckets))
+        self._raise(home, "frozen", metric, epoch)
+
+    def is_closed(self, metric: Metric, epoch: int) -> bool:
+        """Say whether the epoch's tallies are final in every shard."""
+        series = series_of(metric)
+        return all(self._frozen_until(shard, series) >= epoch for shard in self._shards)
+
+    def _raise(self, shard: Shard, name: str, metric: Metric, epoch: int) -> str:
+        keys = (shard.key(name), shard.key("stream"))
+        last: bytes = self._close(keys, (series_of(metric), epoch))
+        return last.decode()
+
+    def _frozen_until(self, shard: Shard, series: str) -> int:
+        return int(self._call("HGET", shard.key("frozen"), series) or -1)
+
+    # Tallies
+
+    def tally(self, metric: Metric, epoch: int) -> Tally:
+        """Return the sum of all shards' tallies; final only once the epoch is closed."""
+        name = Group.of(metric, epoch).name
+        total = Tally.zero(metric.mechanism)
+        for shard in self._shards:
+            for cohort, value in self._call("HGETALL", shard.tally(name)).items():
+                row = unpack_counts(value)
+                total.reports[int(cohort)] += row[0]
+                total.counts[int(cohort)] += row[1:]
+        return total
+
+    def epochs_with_reports(self, metric: Metric) -> list[int]:
+        """Return the epochs in which this version of the metric has a tally, ascending."""
+        epochs = {
+            group.epoch
+            for shard in self._shards
+            for group in self._groups(shard)
+            if group.fingerprint == metric.fingerprint and group.series == series_of(metric)
+        }
+        return sorted(epochs)
+
+    def _groups(self, shard: Shard) -> list[Group]:
+        return [parse_group(name) for name in self._call("SMEMBERS", shard.key("groups"))]
+
+    # Ledger and counters
+
+    def spent(self, device: str) -> int | None:
+        """Return the micro-epsilon that a device has spent in its life, None if it is unknown."""
+        place = self._layout.place(device)
+        ledger = self._shards[place.shard].in_bucket("ledger", place.bucket)
+        record = self._call("HGET", ledger, place.pseudonym)
+        return None if record is None else Record.unpack(record).spent
+
+    def ledger(self) -> Iterator[int]:
+        """Yield the micro-epsilon spent of every device, in no order."""
+        for shard in self._shards:
+            for bucket in range(self._layout.buckets):
+                for record in self._call("HVALS", shard.in_bucket("ledger", bucket)):
+                    yield Record.unpack(record).spent
+
+    def counters(self) -> Counter[str]:
+        """Return what happened since the store began.
+
+        Keys: batches, duplicates, clones; accepted and each reason of refusal, in reports; folded
+        and late, in accepted reports. What is accepted and neither folded nor late is the lag.
+        """
+        total: Counter[str] = Counter(dict.fromkeys((*_LETTERS, *_EVENTS), 0))
+        for shard in self._shards:
+            for name, count in self._call("HGETALL", shard.key("counters")).items():
+                total[_WORDS.get(name.decode(), name.decode())] += int(count)
+        return total
+
+    def lag(self) -> int:
+        """Return how many accepted reports are in no tally yet."""
+        total = self.counters()
+        return total[ACCEPTED] - total["folded"] - total["late"]

@@ -1,0 +1,158 @@
+"""RAPPOR: from bit counts to the shares of candidate strings, and of all that is unlisted.
+
+Weighted least squares (reference 4.3), deterministic. Everything is linear in the counts, so
+estimates are unbiased and may be negative. Weights are fitted: a first pass with the variance
+of a bit that belongs to no frequent string, a second with the variances its shares imply. An
+observed bit is never its own weight, which would pull estimates towards low counts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, stats
+
+from aggregator.tally import Tally
+from client_sdk.mechanisms import Rappor
+from estimator.consistency import simplex_projection
+from estimator.debias import Channel, Floats, shares_by_cohort
+from estimator.errors import DecodeError
+from estimator.least_squares import Design, moments, solve
+from estimator.misfit import Misfit, judge
+from estimator.uncertainty import normal_quantile
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """Estimates in candidate order; the last entry of every array is for unlisted strings.
+
+    Attributes:
+        shares: Unbiased, unclipped, adding up to one.
+        population: Standard errors about the population.
+        reporters: Standard errors about these reporters.
+        skewness: Of the estimates' noise.
+        condition: Condition number of the design.
+        misfit: The model's alarm.
+    """
+
+    shares: Floats
+    population: Floats
+    reporters: Floats
+    skewness: Floats
+    condition: float
+    misfit: Misfit
+
+    def interval(self, level: float, cells: int = 1) -> tuple[Floats, Floats]:
+        """Return normal intervals about the population; `cells` hold together (Bonferroni)."""
+        half = normal_quantile(level, cells) * self.population
+        return self.shares - half, self.shares + half
+
+    def significant(self, level: float, cells: int) -> NDArray[np.bool_]:
+        """Return which entries are present: one-sided, at (1 - level) / cells.
+
+        The quantile is corrected for skewness (Cornish and Fisher 1937, first term). Far out in
+        the tail the normal law alone fails when reports are few and support is rare.
+        """
+        z = float(stats.norm.isf((1 - level) / cells))
+        corrected = z + (z**2 - 1) * np.maximum(self.skewness, 0) / 6
+        return np.asarray(self.shares > corrected * self.population)
+
+
+def design_for(mechanism: Rappor, candidates: tuple[str, ...]) -> Design:
+    """Return the bits of every candidate in every cohort, with a column for unlisted strings."""
+    if not candidates:
+        raise DecodeError("candidates must name at least one string to look for")
+    if len(set(candidates)) != len(candidates):
+        raise DecodeError("candidates must not repeat a string")
+    cells = [
+        cohort * mechanism.cells + cell
+        for candidate in candidates
+        for cohort in range(mechanism.cohorts)
+        for cell in mechanism.cells_for(candidate, cohort)
+    ]
+    ends = np.arange(len(candidates) + 1) * mechanism.hashes * mechanism.cohorts
+    shape = (mechanism.cohorts * mechanism.cells, len(candidates))
+    columns = sparse.csc_array((np.ones(len(cells)), cells, ends), shape=shape)
+    return Design(
+        sparse.csr_array(columns),
+        candidates,
+        mechanism.cells,
+        mechanism.hashes,
+        mechanism.hashes / mechanism.cells,
+    )
+
+
+def decode(tally: Tally, mechanism: Rappor, design: Design) -> Decoded:
+    """Estimate the share of every candidate.
+
+    Args:
+        tally: Bit counts; cohorts without reports are left out.
+        mechanism: The channel that produced them.
+        design: From `design_for` with this mechanism.
+
+    Raises:
+        NoReports: No cohort has a report.
+        DecodeError: The candidates cannot be told apart.
+    """
+    cohorts, densities = shares_by_cohort(tally, mechanism)
+    reports, channel = tally.reports[cohorts], Channel.of(mechanism)
+    kept, y = design.rows_of(cohorts), densities.ravel()
+    per_row = np.repeat(reports, mechanism.cells)
+
+    variance = _row_variance(np.full(len(y), design.density), per_row, channel)
+    first = solve(kept, y, variance)
+    variance = _row_variance(kept.fitted(_plausible(first.shares)), per_row, channel)
+    solution = solve(kept, y, variance)
+
+    plausible = _plausible(solution.shares)
+    exact = moments(
+        kept,
+        solution.inverse,
+        variance,
+        reports=reports,
+        shares=plausible,
+        channel=channel,
+    )
+    residual = y - kept.fitted(solution.shares)
+    misfit = judge(residual, variance, exact.leverage, per_row, channel, cohorts)
+    complete = np.append(solution.shares, 1 - solution.shares.sum())
+    # A missing frequent string hits bits at random, the same ones on every day: an error of
+    # its own that no number of reports averages out. Its size shows in the residuals.
+    unexplained = misfit.excess**2 * exact.spread
+    return Decoded(
+        complete,
+        np.sqrt(exact.population + unexplained),
+        np.sqrt(exact.reporters + unexplained),
+        exact.skewness,
+        solution.condition,
+        misfit,
+    )
+
+
+def predicted_standard_error(mechanism: Rappor, candidates: tuple[str, ...], n: int) -> float:
+    """Return the population standard error to expect for a rare candidate at n reports.
+
+    The largest over candidates, when reports spread evenly over cohorts and hold no candidate.
+
+    Raises:
+        DecodeError: The candidates cannot be told apart.
+    """
+    design, channel = design_for(mechanism, candidates), Channel.of(mechanism)
+    rows = design.matrix.shape[0]
+    # One report per cohort; all errors are proportional to 1/sqrt(n).
+    one = np.ones(mechanism.cohorts, np.int64)
+    variance = _row_variance(np.full(rows, design.density), np.ones(rows, np.int64), channel)
+    inverse = solve(design, np.zeros(rows), variance).inverse
+    none = np.zeros(len(candidates))
+    exact = moments(design, inverse, variance, reports=one, shares=none, channel=channel)
+    return float(np.sqrt(exact.population[:-1].max() * mechanism.cohorts / n))
+
+
+def _plausible(shares: Floats) -> Floats:
+    """Return shares that some population could have, for use inside variances only."""
+    return simplex_projection(np.append(shares, 1 - shares.sum()))[:-1]
+
+
+def _row_variance(truth: Floats, per_row: NDArray[np.int64], channel: Channel) -> Floats:
+    lam = channel.support(np.clip(truth, 0, 1))
+    return lam * (1 - lam) / (per_row * channel.gap**2)

@@ -1,0 +1,78 @@
+"""One estimate from several versions of a metric that were in the field at the same time.
+
+Their channels differ, so counts are never added: each version is debiased by itself and shares
+are averaged with weights n_k / n. Those weights do not depend on any response; weights by
+estimated variance would, and would bias the result (reference 0.4).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy import stats
+
+from client_sdk.metric import Label
+from estimator.consistency import simplex_projection
+from estimator.debias import Floats
+from estimator.estimate import Estimate, Estimates
+from estimator.uncertainty import normal_quantile
+
+METHOD = "versions estimated separately, averaged with weights n_k/n; normal interval"
+
+
+def poolable(parts: Sequence[Estimates]) -> bool:
+    """Return whether there are several parts that all have reports and name the same values."""
+    return (
+        len(parts) > 1
+        and all(part.n > 0 for part in parts)
+        and len({_values(part) for part in parts}) == 1
+        and len({part.level for part in parts}) == 1
+        and all(entry.share is not None for part in parts for entry in _all(part))
+    )
+
+
+def pool(parts: Sequence[Estimates]) -> Estimates:
+    """Average `poolable` parts from different devices. Epsilon is that of the worst part."""
+    n = sum(part.n for part in parts)
+    level = parts[0].level
+    weights = np.array([part.n / n for part in parts])
+    shares = weights @ _matrix(parts, "share")
+    population = _error(weights, _matrix(parts, "standard_error"))
+    reporters = _error(weights, _matrix(parts, "standard_error_reporters"))
+    cells = len(shares)
+    half, outer = (normal_quantile(level, m) * population for m in (1, cells))
+    threshold = float(stats.norm.isf((1 - level) / cells)) * population
+    consistent = simplex_projection(shares)
+    entries = [
+        Estimate(
+            value=entry.value,
+            share=float(shares[i]),
+            standard_error=float(population[i]),
+            standard_error_reporters=float(reporters[i]),
+            interval=(float(shares[i] - half[i]), float(shares[i] + half[i])),
+            simultaneous_interval=(float(shares[i] - outer[i]), float(shares[i] + outer[i])),
+            significant=bool(shares[i] > threshold[i]),
+            consistent=float(consistent[i]),
+        )
+        for i, entry in enumerate(_all(parts[0]))
+    ]
+    other = entries.pop() if parts[0].other is not None else None
+    worst = max(part.epsilon for part in parts)
+    pooled = Estimates(n, worst, level, METHOD, tuple(entries))
+    return replace(pooled, other=other)
+
+
+def _all(part: Estimates) -> tuple[Estimate, ...]:
+    return part.entries if part.other is None else (*part.entries, part.other)
+
+
+def _values(part: Estimates) -> tuple[tuple[type, Label | None], ...]:
+    return tuple((type(entry.value), entry.value) for entry in _all(part))
+
+
+def _matrix(parts: Sequence[Estimates], field: str) -> Floats:
+    return np.array([[getattr(entry, field) for entry in _all(part)] for part in parts], float)
+
+
+def _error(weights: Floats, errors: Floats) -> Floats:
+    return np.asarray(np.sqrt(weights**2 @ errors**2))

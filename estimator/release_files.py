@@ -1,0 +1,134 @@
+"""Releases on disk: DIRECTORY/METRIC/EPOCH.FINGERPRINT.json and .csv, written once, never changed.
+
+The JSON file decides; whoever publishes a second time gets it back as it is, byte for byte.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from estimator.errors import DocumentError
+from estimator.estimate import Estimate, Estimates
+from estimator.misfit import Misfit
+from estimator.release import SCHEMA, Channels, Privacy, Release
+from estimator.release_table import as_csv
+
+
+def path_of(directory: Path, metric: str, epoch_label: str, fingerprint: str) -> Path:
+    """Return where a release's JSON file lies."""
+    return directory / metric / f"{epoch_label}.{fingerprint}.json"
+
+
+def write(release: Release, directory: Path) -> tuple[Release, bool]:
+    """Publish a release, unless that has been done.
+
+    Returns:
+        The release as it stands on disk, and whether this call has put it there.
+
+    Raises:
+        OSError: It cannot be written; nothing half-written is visible.
+        DocumentError: A file of that name exists and is no release.
+    """
+    path = path_of(directory, release.metric, release.epoch, release.fingerprint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    created = _write_once(path, release.text().encode())
+    standing = read(path)
+    # Also mends a publisher that died between the two files.
+    _write_once(path.with_suffix(".csv"), as_csv(standing).encode())
+    return standing, created
+
+
+def _write_once(path: Path, content: bytes) -> bool:
+    """Put a file in place whole, or leave the one that is there."""
+    if path.exists():
+        return False
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True
+
+
+def releases(directory: Path) -> list[Release]:
+    """Return all releases of a directory by metric, time and version.
+
+    Raises:
+        DocumentError: A file among them is no release.
+    """
+    found = [read(path) for path in directory.glob("*/*.json")]
+    return sorted(found, key=lambda r: (r.metric, r.first_day, r.epoch, r.fingerprint))
+
+
+def read(path: Path) -> Release:
+    """Read a release.
+
+    Raises:
+        DocumentError: The file is no release of this schema.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["schema"] != SCHEMA:
+            raise DocumentError(f"{path.name}: schema", f"must be {SCHEMA}", document["schema"])
+        return _release(document)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, DocumentError):
+            raise
+        raise DocumentError(path.name, f"must be a release ({error!r})", str(path)) from error
+
+
+def _release(document: dict[str, Any]) -> Release:
+    privacy = document["privacy"]
+    same = ("project", "metric", "question", "epoch", "first_day", "last_day", "fingerprint")
+    return Release(
+        **{name: document[name] for name in (*same, "status", "min_reports", "code_version")},
+        privacy=Privacy(
+            privacy["epsilon_per_report"],
+            privacy.get("epsilon_permanent"),
+            privacy.get("distinct_values"),
+        ),
+        channels=Channels(
+            document["mechanism"],
+            document["p_true"],
+            document["p_false"],
+            tuple((part["fingerprint"], part["n"]) for part in document["pooled_from"]),
+        ),
+        estimates=None if document["estimates"] is None else _estimates(document),
+        caveats=tuple(document["caveats"]),
+    )
+
+
+def _estimates(document: dict[str, Any]) -> Estimates:
+    other, misfit = document.get("other"), document.get("misfit")
+    return Estimates(
+        n=document["n"],
+        epsilon=document["epsilon"],
+        level=document["level"],
+        method=document["method"],
+        entries=tuple(_entry(entry) for entry in document["estimates"]),
+        other=None if other is None else _entry(other),
+        misfit=None if misfit is None else Misfit(**misfit | {"cohorts": tuple(misfit["cohorts"])}),
+        condition=document.get("condition"),
+    )
+
+
+def _entry(entry: dict[str, Any]) -> Estimate:
+    ends = {
+        name: None if entry[name] is None else tuple(entry[name])
+        for name in ("interval", "simultaneous_interval")
+    }
+    return Estimate(**entry | ends)

@@ -1,0 +1,39 @@
+"""The real source of tallies: the aggregator's store and its catalogue of registry versions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aggregator.catalogue import Catalogue
+from aggregator.closing import close_epoch
+from aggregator.store import Store
+from aggregator.tally import Tally
+from client_sdk.metric import Metric
+from client_sdk.registry import loads
+from estimator.errors import NotPublishable
+
+
+@dataclass(frozen=True)
+class StoreSource:
+    """A `publish.Source` over a store."""
+
+    store: Store
+    catalogue: Catalogue
+
+    def project(self) -> str:
+        """Return the project's name in the newest registry version."""
+        texts = self.store.registries()
+        if not texts:
+            raise NotPublishable("the store holds no registry yet")
+        return loads(texts[-1]).project
+
+    def metrics(self) -> Iterable[Metric]:
+        return list(self.catalogue.load().metrics.values())
+
+    def epochs_with_reports(self, metric: Metric) -> list[int]:
+        return self.store.epochs_with_reports(metric)
+
+    def close(self, metric: Metric, epoch: int) -> None:
+        close_epoch(self.store, metric, epoch)
+
+    def tally(self, metric: Metric, epoch: int) -> Tally:
+        return self.store.tally(metric, epoch)

@@ -1,0 +1,57 @@
+"""The catalogue: versions are only added, the newest decides, none is forgotten early."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from aggregator.catalogue import Catalogue, Versions
+from client_sdk.errors import RegistryError
+from client_sdk.registry import loads
+
+
+def test_an_empty_store_has_no_versions(world: Any) -> None:
+    assert Versions.of(()).cap == 0 and not Versions.of(()).metrics
+
+
+def test_every_version_stays_known(world: Any) -> None:
+    old = world.metric("theme")
+    text = world.registry.text.replace('"system", "other"]', '"system", "sepia", "other"]')
+    new = world.catalogue.register(text).metrics["theme"]
+    versions = Catalogue(world.store).load()
+    for metric in (old, new):
+        assert versions.metrics["theme", metric.fingerprint].labels == metric.labels
+
+
+def test_registering_again_adds_nothing_and_changes_no_order(world: Any) -> None:
+    newer = world.registry.text.replace("lifetime_epsilon = 1000", "lifetime_epsilon = 900")
+    world.catalogue.register(newer)
+    world.catalogue.register(world.registry.text)
+    assert world.store.registries() == [world.registry.text, newer]
+    assert world.catalogue.current().cap == 900_000_000
+
+
+def test_a_broken_registry_is_refused_and_not_kept(world: Any) -> None:
+    with pytest.raises(RegistryError):
+        world.catalogue.register(world.registry.text.replace("epsilon = 1.0", "epsilon = 0"))
+    assert len(world.store.registries()) == 1
+
+
+def test_a_fingerprint_is_accepted_as_long_as_any_version_accepts_it(world: Any) -> None:
+    shorter = world.registry.text.replace("expires = 2027-12-31", "expires = 2027-01-31")
+    longer = world.registry.text.replace("expires = 2027-12-31", "expires = 2028-01-31")
+    versions = Versions.of([loads(longer), world.registry, loads(shorter)])
+    metric = world.metric("theme")
+    assert versions.metrics["theme", metric.fingerprint].expires == date(2028, 1, 31)
+    assert versions.metrics["theme", metric.fingerprint].fingerprint == metric.fingerprint
+
+
+def test_strangers_cannot_make_the_catalogue_reload_at_will(world: Any) -> None:
+    now = [100.0]
+    catalogue = Catalogue(world.store, lambda: now[0])
+    catalogue.load()
+    newer = loads(world.registry.text.replace("lifetime_epsilon = 1000", "lifetime_epsilon = 900"))
+    world.store.register(newer.digest, newer.text)
+    assert catalogue.refreshed().cap == 1_000_000_000
+    now[0] += 5.0
+    assert catalogue.refreshed().cap == 900_000_000

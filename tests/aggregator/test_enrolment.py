@@ -1,0 +1,63 @@
+"""POST /v1/devices: the server draws the id, and only for those with the write key."""
+
+from typing import Any
+
+import pytest
+
+from aggregator.keys import Keys
+from client_sdk.authentication import batch_mac, derive_device_key
+from client_sdk.report import DEVICES_PATH
+
+
+@pytest.mark.parametrize("body", [b"", b"{}"])
+def test_the_server_draws_id_and_key(world: Any, body: bytes) -> None:
+    answers = [world.enrol(body) for _ in range(2)]
+    assert {answer.status_code for answer in answers} == {201}
+    first, second = (answer.json for answer in answers)
+    assert len(first["device"]) == 32 and len(first["key"]) == 64
+    assert first["device"] != second["device"] and first["key"] != second["key"]
+
+
+def test_an_enrolled_device_can_report(world: Any) -> None:
+    device = world.device()
+    told = world.enrol().json
+    device.id, device.key = told["device"], bytes.fromhex(told["key"])
+    assert world.send(device, device.batch(world.report("theme"))).status_code == 200
+
+
+def test_a_client_drawn_id_is_refused(world: Any) -> None:
+    answer = world.enrol(b'{"device": "00000000000000000000000000000000"}')
+    assert answer.status_code == 400 and answer.json["field"] == "device"
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'{"name": 1}', b"{", b"[" * 50_000, b"NaN"])
+def test_an_enrolment_says_nothing_else(world: Any, body: bytes) -> None:
+    answer = world.enrol(body)
+    assert answer.status_code == 400 and answer.json["field"] == "body"
+
+
+@pytest.mark.parametrize(
+    "shown", [None, "", "Bearer", "Bearer wrong", "Basic {key}", "Bearer {key}x"]
+)
+def test_without_the_write_key_nobody_enrols(world: Any, shown: str | None) -> None:
+    headers = {"Authorization": shown.format(key=world.keys.write_key)} if shown else {}
+    answer = world.app.test_client().post(DEVICES_PATH, headers=headers)
+    assert answer.status_code == 401 and answer.json["field"] == "Authorization"
+    assert answer.json["type"].endswith(":bad_write_key")
+
+
+def test_a_body_that_is_too_long_is_not_read(world: Any) -> None:
+    assert world.enrol(b" " * 70_000).status_code == 413
+
+
+def test_old_master_keys_verify_and_the_newest_signs() -> None:
+    ring = (("1", b"a" * 32), ("2", b"b" * 32))
+    old = Keys(ring[:1], b"p" * 32, "w" * 16)
+    device, device_key = old.enrol()
+    rotated = Keys(ring, b"p" * 32, "w" * 16)
+    mac = batch_mac(device_key, b"body")
+    assert rotated.verified(device, b"body", mac) == device_key
+    newcomer, newcomer_key = rotated.enrol()
+    assert newcomer_key == derive_device_key(b"b" * 32, newcomer)
+    revoked = Keys(ring[1:], b"p" * 32, "w" * 16)
+    assert revoked.verified(device, b"body", mac) is None

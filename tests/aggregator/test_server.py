@@ -1,0 +1,181 @@
+"""The server as it runs: gunicorn with several processes and threads."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+import requests
+
+from client_sdk.authentication import MAC_HEADER
+from client_sdk.report import DEVICES_PATH, REPORTS_PATH
+
+
+@pytest.fixture
+def server(world: Any, serve: Callable[[Any], Any]) -> Any:
+    return serve(world)
+
+
+def raw(server: Any, head: str, chunks: Iterator[bytes] | None = None) -> tuple[bytes, bool]:
+    """Send bytes as they are; return the answer and whether the connection was closed."""
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port), timeout=20) as connection:
+        connection.sendall(head.replace("\n", "\r\n").encode())
+        try:
+            for chunk in chunks or ():
+                connection.sendall(chunk)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+        except TimeoutError:
+            return answer, False
+        return answer, True
+
+
+def test_a_device_can_enrol_and_report_over_http(world: Any, server: Any) -> None:
+    authorization = {"Authorization": f"Bearer {world.keys.write_key}"}
+    told = requests.post(server.url + DEVICES_PATH, headers=authorization, timeout=10)
+    assert told.status_code == 201
+    device = world.device()
+    device.id, device.key = told.json()["device"], bytes.fromhex(told.json()["key"])
+    body = device.batch(world.report("theme", 1))
+    assert server.post(device, body).json()["verdict"] == "accepted"
+    assert server.post(device, body).json()["verdict"] == "duplicate"
+    for path in ("/livez", "/readyz", "/version"):
+        assert requests.get(server.url + path, timeout=10).status_code == 200
+
+
+def resident(server: Any) -> int:
+    process = psutil.Process(server.process.pid)
+    return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+
+
+def test_a_chunked_body_is_refused_unread(world: Any, server: Any) -> None:
+    # C37: 50 MiB without a length, and 50 MiB with one; memory stays, the connection is closed.
+    device = world.device()
+    body = device.batch(world.report("theme"))
+    head = (
+        f"POST {REPORTS_PATH} HTTP/1.1\nHost: test\nContent-Type: application/json\n"
+        f"{MAC_HEADER}: {device.headers(body)[MAC_HEADER]}\n"
+    )
+    whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    answer, _ = raw(
+        server, head + "Transfer-Encoding: chunked\nConnection: close\n\n", iter([whole])
+    )
+    assert answer.startswith(b"HTTP/1.1 411 ") and b"Content-Length" in answer
+    before = resident(server)
+    piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    endless = (piece for _ in range(800))
+    answer, closed = raw(server, head + "Transfer-Encoding: chunked\n\n", endless)
+    assert closed and (not answer or answer.startswith(b"HTTP/1.1 411 "))
+    blank = (b" " * 0x10000 for _ in range(800))
+    answer, closed = raw(server, head + f"Content-Length: {800 * 0x10000}\n\n", blank)
+    assert closed and (not answer or answer.startswith(b"HTTP/1.1 413 "))
+    assert resident(server) - before < 8 * 2**20
+    assert world.contents() == {}
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "Content-Length: {n}\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked, identity\nContent-Length: {n}",
+        "Content-Length: {n}\nContent-Length: 1",
+        "Content-Length: -1",
+        "Content-Length: abc",
+    ],
+)
+def test_ambiguous_framing_is_refused(world: Any, server: Any, framing: str) -> None:
+    device = world.device()
+    body = device.batch(world.report("theme"))
+    head = (
+        f"POST {REPORTS_PATH} HTTP/1.1\nHost: test\nContent-Type: application/json\n"
+        f"{MAC_HEADER}: {device.headers(body)[MAC_HEADER]}\nConnection: close\n"
+        f"{framing.format(n=len(body))}\n\n"
+    )
+    answer, _ = raw(server, head, iter([body]))
+    assert answer.split()[1][:1] == b"4"
+    assert world.contents() == {}
+
+
+def test_a_body_that_never_ends_is_not_taken(world: Any, server: Any) -> None:
+    device = world.device()
+    body = device.batch(world.report("theme"))
+    where = urlsplit(server.url)
+    with socket.create_connection((where.hostname, where.port), timeout=20) as connection:
+        head = (
+            f"POST {REPORTS_PATH} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+            f"{MAC_HEADER}: {device.headers(body)[MAC_HEADER]}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        connection.sendall(head.encode() + body[:-1])
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.recv(65536)
+    assert not answer or answer.split()[1][:1] == b"4"
+    assert world.contents() == {}
+
+
+def test_threads_and_processes_lose_no_report(world: Any, server: Any) -> None:
+    # C44: 10 threads x 100 uploads x 10 reports against 2 server processes.
+    names = [f"theme:{past}" for past in range(10)]
+    week = world.epoch("theme")
+    failures = []
+
+    def upload() -> None:
+        with requests.Session() as session:
+            for number in range(100):
+                device = world.device()
+                reports = [
+                    world.report("theme", number % 4, epoch=week - past)
+                    for past in range(len(names))
+                ]
+                answer = server.post(device, device.batch(*reports), session)
+                if answer.status_code != 200 or set(answer.json()["reports"]) != {"accepted"}:
+                    failures.append(answer.text)
+
+    threads = [threading.Thread(target=upload) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert world.folder.fold_once() == 10_000
+    tallies = [world.store.tally(world.metric("theme"), week - past) for past in range(10)]
+    assert sum(tally.n for tally in tallies) == 10_000
+    assert sum(int(tally.counts.sum()) for tally in tallies) == 10_000
+    assert len(list(world.store.ledger())) == 1000
+
+
+def test_eight_connections_with_the_same_upload_count_once(world: Any, server: Any) -> None:
+    device = world.device()
+    body = device.batch(world.report("theme", 1))
+    gate = threading.Barrier(8)
+    verdicts = []
+
+    def send() -> None:
+        gate.wait()
+        verdicts.append(server.post(device, body).json()["verdict"])
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(verdicts) == ["accepted"] + ["duplicate"] * 7
+
+
+def test_errors_are_problem_documents_over_http_too(world: Any, server: Any) -> None:
+    device = world.device()
+    body = device.batch(world.report("theme"))[:-1]
+    answer = server.post(device, body)
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert json.loads(answer.text)["field"] == "body"

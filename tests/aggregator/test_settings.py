@@ -1,0 +1,90 @@
+"""Settings: defaults, the table that documents them, and errors that name variable and rule."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import aggregator.settings
+from aggregator.settings import ServerSettings, SettingsError
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert ServerSettings.from_env({}) == ServerSettings()
+
+
+def test_every_variable_is_read() -> None:
+    environment = {
+        "REDIS_URL": "rediss://store.example.org:6380/0",
+        "SOTTOVOCE_KEYS_FILE": "/srv/keys.json",
+        "SOTTOVOCE_METRICS": "metrics.toml",
+        "SOTTOVOCE_HOST": "::",
+        "SOTTOVOCE_PORT": "9000",
+        "SOTTOVOCE_WORKERS": "4",
+        "SOTTOVOCE_THREADS": "32",
+        "SOTTOVOCE_SHARDS": "256",
+        "SOTTOVOCE_PLANNED_DEVICES": "10000000",
+        "SOTTOVOCE_FOLD_INTERVAL": "0.25",
+        "SOTTOVOCE_STORE_TIMEOUT": "2",
+    }
+    assert ServerSettings.from_env(environment) == ServerSettings(
+        redis_url="rediss://store.example.org:6380/0",
+        keys_file=Path("/srv/keys.json"),
+        metrics_file=Path("metrics.toml"),
+        host="::",
+        port=9000,
+        workers=4,
+        threads=32,
+        shards=256,
+        planned_devices=10_000_000,
+        fold_interval_seconds=0.25,
+        store_timeout_seconds=2.0,
+    )
+
+
+def test_the_table_lists_each_variable_that_is_read() -> None:
+    source = Path(aggregator.settings.__file__).read_text()
+    read = {
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and (node.value == "REDIS_URL" or node.value.startswith("SOTTOVOCE_"))
+    }
+    lines = (aggregator.settings.__doc__ or "").splitlines()
+    documented = {line.split()[0] for line in lines if line.partition("  ")[0].isupper()}
+    assert read == documented
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "rule"),
+    [
+        ("REDIS_URL", "http://user:hidden@host", "must begin with redis://"),
+        ("SOTTOVOCE_PORT", "65536", "0..65535"),
+        ("SOTTOVOCE_PORT", "-1", "0..65535"),
+        ("SOTTOVOCE_PORT", "1e3", "0..65535"),
+        ("SOTTOVOCE_WORKERS", "0", "1..256"),
+        ("SOTTOVOCE_THREADS", "many", "1..1024"),
+        ("SOTTOVOCE_SHARDS", "²", "1..1024"),
+        ("SOTTOVOCE_PLANNED_DEVICES", "9" * 5000, "1..10000000000"),
+        ("SOTTOVOCE_FOLD_INTERVAL", "nan", "0.01..3600"),
+        ("SOTTOVOCE_FOLD_INTERVAL", "0", "0.01..3600"),
+        ("SOTTOVOCE_STORE_TIMEOUT", "soon", "0.01..3600"),
+    ],
+)
+def test_an_error_names_variable_rule_and_value(variable: str, value: str, rule: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        ServerSettings.from_env({variable: value})
+    text = str(caught.value)
+    assert variable in text and rule in text and "hidden" not in text
+    assert value in text or variable == "REDIS_URL"
+
+
+def test_without_a_store_the_error_says_how_to_name_one() -> None:
+    with pytest.raises(SettingsError, match="REDIS_URL must name the store"):
+        ServerSettings().required_redis_url()
+
+
+def test_buckets_hold_128_planned_devices_and_there_is_always_one() -> None:
+    assert ServerSettings(planned_devices=1_000_000).buckets == 123
+    assert ServerSettings(planned_devices=1).buckets == 1

@@ -1,0 +1,187 @@
+"""Publishing: when, what, each version by itself, and that failures stay small."""
+
+import fcntl
+import logging
+import threading
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from aggregator.tally import Tally
+from client_sdk.epochs import parse
+from estimator.errors import NotPublishable
+from estimator.publish import close_due, publish_due, publish_epoch
+from estimator.release_files import read, releases
+
+WEEK = parse("week", "2026-W49")  # 30 November to 6 December 2026
+SHARES = [0.5, 0.3, 0.2, 0.0]
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+AFTER = at("2026-12-10")  # 7 December 00:00 UTC and three days of grace
+
+
+@pytest.fixture
+def source(metrics, tally_of, make_source):
+    theme = metrics["theme"]
+    made = make_source(theme)
+    made.add(theme, WEEK, tally_of(theme, 1000, SHARES))
+    return made
+
+
+def test_an_epoch_is_published_when_end_and_grace_have_passed(source, tmp_path):
+    assert publish_due(source, tmp_path, AFTER - 1) == []
+    assert source.closed == []
+    (outcome,) = publish_due(source, tmp_path, AFTER)
+    assert (outcome.status, outcome.metric, outcome.epoch) == ("OK", "theme", "2026-W49")
+    assert source.closed == [("theme", WEEK)]
+    assert read(outcome.path).estimates.n == 1000
+
+
+def test_an_epoch_without_reports_is_closed_too_when_its_grace_has_passed(source):
+    close_due(source, AFTER - 1)
+    assert source.closed == []
+    close_due(source, AFTER)
+    assert source.closed == [("theme", WEEK)]
+    # Two weeks later two further epochs are over; closing one closes those before it.
+    close_due(source, AFTER + 14 * 86_400)
+    assert source.closed[-1] == ("theme", WEEK + 2)
+
+
+def test_what_is_released_is_not_published_again(source, tmp_path, metrics, tally_of):
+    """Case C42: late reports change no published number, and the rerun says nothing is due."""
+    publish_due(source, tmp_path, AFTER)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    source.add(metrics["theme"], WEEK, tally_of(metrics["theme"], 5, SHARES))
+    assert publish_due(source, tmp_path, AFTER) == []
+    (outcome,) = publish_epoch(source, tmp_path, AFTER, "theme", "2026-W49", early=False)
+    assert outcome.status == "OK"
+    assert read(outcome.path).estimates.n == 1000
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
+def test_too_few_reports_are_withheld_and_said_so(metrics, tally_of, make_source, tmp_path):
+    source = make_source(metrics["theme"])
+    source.add(metrics["theme"], WEEK, tally_of(metrics["theme"], 96, SHARES))
+    (outcome,) = publish_due(source, tmp_path, AFTER)
+    assert (outcome.status, outcome.reason) == ("WITHHELD", "fewer than 100 reports")
+    assert publish_due(source, tmp_path, AFTER) == []
+
+
+def test_an_open_epoch_is_closed_early_only_on_demand(source, tmp_path):
+    now = at("2026-12-01T12:00")
+    with pytest.raises(NotPublishable, match=r"until 2026-12-10 00:00 UTC; --close"):
+        publish_epoch(source, tmp_path, now, "theme", "2026-W49", early=False)
+    assert source.closed == []
+    (outcome,) = publish_epoch(source, tmp_path, now, "theme", "2026-W49", early=True)
+    assert outcome.status == "OK"
+    assert source.closed[0] == ("theme", WEEK)
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch", "message"),
+    [
+        ("thema", "2026-W49", "thema is not a registered metric"),
+        ("theme", "2026-12", "an epoch of length week is written like"),
+        ("theme", "2026-W51", "has not begun"),
+        ("theme", "2026-W48", "holds no reports"),
+    ],
+)
+def test_what_cannot_be_published_is_refused_with_the_reason(
+    source, tmp_path, name, epoch, message
+):
+    with pytest.raises(NotPublishable, match=message):
+        publish_epoch(source, tmp_path, at("2026-12-01"), name, epoch, early=True)
+    assert releases(tmp_path) == []
+
+
+def test_a_once_metric_closes_at_its_expiry(metrics, tally_of, make_source, tmp_path):
+    smokes = metrics["smokes"]
+    source = make_source(smokes)
+    source.add(smokes, 0, tally_of(smokes, 1000, [0.9, 0.1]))
+    assert publish_due(source, tmp_path, at("2026-12-01") - 1) == []
+    (outcome,) = publish_due(source, tmp_path, at("2026-12-01"))
+    assert (outcome.status, outcome.epoch) == ("OK", "once")
+
+
+def test_versions_are_estimated_apart_and_pooled(
+    metrics, tally_of, make_source, version_of, tmp_path
+):
+    old, new = metrics["theme"], version_of(metrics["theme"], "2")
+    source = make_source(old, new)
+    source.add(old, WEEK, tally_of(old, 3000, SHARES))
+    source.add(new, WEEK, tally_of(new, 1000, SHARES))
+    outcomes = publish_due(source, tmp_path, AFTER)
+    assert [o.fingerprint for o in outcomes] == [old.fingerprint, new.fingerprint, "pooled"]
+    first, second, both = (read(o.path) for o in outcomes)
+    assert both.channels.pooled_from == ((old.fingerprint, 3000), (new.fingerprint, 1000))
+    assert both.estimates.n == 4000
+    for pooled, a, b in zip(*(r.estimates.entries for r in (both, first, second)), strict=True):
+        assert pooled.share == pytest.approx(0.75 * a.share + 0.25 * b.share)
+    # Adding the counts and inverting one of the two channels would be off by 6 points.
+    wrong = (tally_of(old, 3000, SHARES) + tally_of(new, 1000, SHARES)).counts[0, 0] / 4000
+    p, q = float(old.mechanism.p_true), float(old.mechanism.p_false)
+    assert abs((wrong - q) / (p - q) - both.estimates.entries[0].share) > 0.06
+    assert publish_due(source, tmp_path, AFTER) == []
+
+
+def test_a_withheld_version_cannot_be_had_by_subtraction(
+    metrics, tally_of, make_source, version_of, tmp_path
+):
+    """Case C55: 404 and 96 reports, and 300 more; no document may show 500 or 800."""
+    theme = metrics["theme"]
+    versions = [theme, version_of(theme, "2"), version_of(theme, "0.5")]
+    source = make_source(*versions)
+    for version, n in zip(versions, (404, 96, 300), strict=True):
+        source.add(version, WEEK, tally_of(version, n, SHARES))
+    statuses = [outcome.status for outcome in publish_due(source, tmp_path, AFTER)]
+    assert statuses == ["OK", "WITHHELD", "OK", "OK"]
+    shown = [r.estimates.n for r in releases(tmp_path) if r.estimates is not None]
+    assert sorted(shown) == [300, 404, 704]
+
+
+def test_a_failure_is_reported_kept_to_its_metric_and_tried_again(
+    metrics, tally_of, make_source, tmp_path, caplog
+):
+    """A decode that is refused, beside a metric that is fine."""
+    theme, home = metrics["theme"], metrics["home_page"]
+    day = parse("day", "2026-12-01")
+    source = make_source(home, theme)
+    source.add(home, day, Tally(np.array([1000, 0, 0, 0]), np.zeros((4, 31), np.int64)))
+    source.add(theme, WEEK, tally_of(theme, 1000, SHARES))
+    with caplog.at_level(logging.CRITICAL):
+        failed, good = publish_due(source, tmp_path, AFTER)
+    assert (failed.status, good.status) == ("FAILED", "OK")
+    assert "must have shape" in failed.reason
+    source.kept[home.name, home.fingerprint, day] = Tally(np.full(4, 300), np.full((4, 32), 150))
+    (mended,) = publish_due(source, tmp_path, AFTER)
+    assert (mended.status, mended.metric) == ("OK", "home_page")
+
+
+def test_an_epoch_that_cannot_be_closed_is_not_read(source, tmp_path, caplog):
+    source.down = True
+    with caplog.at_level(logging.CRITICAL):
+        (outcome,) = publish_due(source, tmp_path, AFTER)
+    assert outcome.status == "FAILED"
+    assert "shard 3 is away" in outcome.reason
+    assert releases(tmp_path) == []
+    source.down = False
+    assert [o.status for o in publish_due(source, tmp_path, AFTER)] == ["OK"]
+
+
+def test_one_publisher_at_a_time(source, tmp_path):
+    tmp_path.mkdir(exist_ok=True)
+    outcomes = []
+    worker = threading.Thread(target=lambda: outcomes.extend(publish_due(source, tmp_path, AFTER)))
+    with open(tmp_path / ".publishing.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        worker.start()
+        worker.join(0.3)
+        assert worker.is_alive()
+        assert source.closed == []
+    worker.join(10)
+    assert [outcome.status for outcome in outcomes] == ["OK"]
