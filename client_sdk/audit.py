@@ -18,11 +18,15 @@ from client_sdk.mechanisms import Mechanism, Value
 from client_sdk.mechanisms.thresholds import log_ratio
 from client_sdk.randomness import ONE, Coin
 
-MOST_BRANCHES = 1 << 12
-MOST_VALUES = 128
+MOST_BRANCHES = 1 << 10
+MOST_VALUES = 64
 
 Law = dict[int, Fraction]
 """Exact probability of each outcome."""
+
+
+class UnauditableError(Exception):
+    """The code draws in a way whose law cannot be rebuilt; says which."""
 
 
 class ReplayCoin(Coin):
@@ -35,7 +39,7 @@ class ReplayCoin(Coin):
         self.weight = Fraction(1)
 
     def word(self) -> int:
-        raise AssertionError("a mechanism that draws raw words cannot be audited")
+        raise UnauditableError("it draws raw words, whose use cannot be followed")
 
     def bernoulli(self, threshold: int) -> bool:
         if threshold in (0, ONE):
@@ -123,7 +127,11 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
         domain = list(dict.fromkeys(strings))[:16] or [f"value {i}" for i in range(12)]
     stages = 1 if mechanism.epsilon_permanent is None else 2
     small = mechanism.kind == "cell" or 1 << mechanism.cells * stages <= MOST_BRANCHES
-    result = (_audit_branches if small else _audit_lanes)(mechanism, domain)
+    result = Audit(mechanism, f"every {'branch' if small else 'lane'} of the code")
+    try:
+        (_audit_branches if small else _audit_lanes)(result, domain)
+    except UnauditableError as error:
+        result.problems.append(str(error))
     if mechanism.domain is not None and mechanism.domain > MOST_VALUES:
         result.method += f", {MOST_VALUES} of {mechanism.domain} values"
     stated = mechanism.epsilon
@@ -139,8 +147,8 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
     return result
 
 
-def _audit_branches(mechanism: Mechanism, domain: Sequence[Value]) -> Audit:
-    result = Audit(mechanism, "every branch of the code")
+def _audit_branches(result: Audit, domain: Sequence[Value]) -> None:
+    mechanism = result.mechanism
     permanent_loss = Decimal(0)
     for cohort in _cohorts(mechanism):
         laws, permanents = [], []
@@ -157,7 +165,6 @@ def _audit_branches(mechanism: Mechanism, domain: Sequence[Value]) -> Audit:
             permanent_loss = max(permanent_loss, _largest_loss(permanents))
     if mechanism.epsilon_permanent is not None:
         result.worst_permanent = permanent_loss
-    return result
 
 
 def _through_second_stage(mechanism: Mechanism, permanent: Law) -> tuple[Law, int]:
@@ -185,11 +192,15 @@ def _compare_supports(result: Audit, value: Value, cohort: int, response: Law) -
 
 def _largest_loss(laws: Sequence[Law]) -> Decimal:
     """Return the largest log-ratio of one outcome's probabilities under any two laws."""
-    worst = Decimal(0)
+    worst = Fraction(1)
     for outcome in set().union(*laws):
-        chances = [each.get(outcome, Fraction(0)) for each in laws]
-        worst = max(worst, log_ratio(max(chances), min(chances)))
-    return worst
+        chances = {each.get(outcome, Fraction(0)) for each in laws}
+        if len(chances) > 1:
+            least = min(chances)
+            if least == 0:
+                return Decimal("Infinity")
+            worst = max(worst, max(chances) / least)
+    return log_ratio(worst, Fraction(1))
 
 
 class _LaneCoin(Coin):
@@ -201,20 +212,21 @@ class _LaneCoin(Coin):
         self.calls: list[tuple[int, int, int, int]] = []
 
     def word(self) -> int:
-        raise AssertionError("a bit mechanism must draw through flip_bits")
+        raise UnauditableError("a bit mechanism draws other than through flip_bits")
 
     def flip_bits(self, bits: int, width: int, if_one: int, if_zero: int) -> int:
         self.calls.append((bits, width, if_one, if_zero))
         return self.pattern & ((1 << width) - 1)
 
 
-def _audit_lanes(mechanism: Mechanism, domain: Sequence[Value]) -> Audit:
-    result = Audit(mechanism, "every lane of the code")
+def _audit_lanes(result: Audit, domain: Sequence[Value]) -> None:
+    mechanism = result.mechanism
     if mechanism.epsilon_permanent is not None:
         result.worst_permanent = Decimal(0)
     every = (1 << mechanism.cells) - 1
     patterns = (0, every, every // 3, every & ~(every // 3), 1, 1 << mechanism.cells - 1)
-    report_if_one, report_if_zero = _fresh_lanes(result, patterns)
+    encoded = {mechanism.permanent(value, 0, _LaneCoin(0)) for value in domain}
+    report_if_one, report_if_zero = _fresh_lanes(result, patterns, encoded.union(patterns))
     for cohort in _cohorts(mechanism):
         permanents = [_permanent_lanes(result, value, cohort, patterns) for value in domain]
         laws = [
@@ -228,14 +240,15 @@ def _audit_lanes(mechanism: Mechanism, domain: Sequence[Value]) -> Audit:
         result.worst = max(result.worst, _largest_lane_loss(laws))
         if result.worst_permanent is not None:
             result.worst_permanent = max(result.worst_permanent, _largest_lane_loss(permanents))
-    return result
 
 
-def _fresh_lanes(result: Audit, patterns: Sequence[int]) -> tuple[Fraction, Fraction]:
+def _fresh_lanes(
+    result: Audit, patterns: Sequence[int], permanents: Iterable[int]
+) -> tuple[Fraction, Fraction]:
     """Return P(1|1) and P(1|0) of the fresh stage, having shown that it is one flip_bits call."""
     mechanism = result.mechanism
     chances: set[tuple[Fraction, Fraction]] = set()
-    for permanent in patterns:
+    for permanent in permanents:
         for pattern in patterns:
             coin = _LaneCoin(pattern)
             response = mechanism.instantaneous(permanent, coin)
@@ -246,7 +259,8 @@ def _fresh_lanes(result: Audit, patterns: Sequence[int]) -> tuple[Fraction, Frac
                 "the fresh stage is not one independent draw per bit",
             )
             chances.update((Fraction(c[2], ONE), Fraction(c[3], ONE)) for c in coin.calls)
-    result.expect(len(chances) == 1, "the fresh stage's thresholds change from draw to draw")
+    if len(chances) != 1:
+        raise UnauditableError("the fresh stage's thresholds are missing or change between draws")
     return chances.pop()
 
 
@@ -265,9 +279,11 @@ def _permanent_lanes(
         result.branches += 1
         result.expect(permanent == pattern, "a permanent response is not the outcome of its draw")
         calls.update(coin.calls)
-    result.expect(len(calls) == 1, "the permanent stage is not one independent draw per bit")
+    if len(calls) != 1:
+        raise UnauditableError("the permanent stage is not one independent draw per bit")
     bits, width, if_one, if_zero = calls.pop()
-    result.expect(width == mechanism.cells, "the permanent stage leaves bits without noise")
+    if width != mechanism.cells:
+        raise UnauditableError("the permanent stage leaves bits without noise")
     chance = (Fraction(if_zero, ONE), Fraction(if_one, ONE))
     return [chance[bits >> lane & 1] for lane in range(width)]
 

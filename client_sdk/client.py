@@ -4,8 +4,8 @@
 ledger, randomizes and stores (`recorder`), and uploads from time to time (`uploader`). This
 module only composes those; nothing here knows a probability or a byte of the wire.
 
-After construction nothing raises into the host, blocks it, or prints: a value that cannot be
-reported is dropped and the reason counted in `Client.dropped`.
+After construction nothing raises into the host or makes it wait, and one warning is logged at
+most: a value that cannot be reported is dropped and the reason counted in `Client.dropped`.
 """
 
 import atexit
@@ -92,6 +92,7 @@ class Client:
         self._given_transport = transport
         self._address = (endpoint, write_key)
         self._upload_within = upload_within_seconds
+        self._inherited: list[Worker] = []
         self._worker = self._make_worker()
         atexit.register(self.close)
 
@@ -100,7 +101,8 @@ class Client:
 
         Never raises and never waits. What cannot be reported is counted in `dropped`:
         disabled, unknown_metric, wrong_type, not_started, expired, already_reported,
-        does_not_fit, budget_exhausted, no_state, suspended, queue_full.
+        does_not_fit, budget_exhausted, no_state, suspended, queue_full, opted_out, closed,
+        internal_error. There too, though reported: clamped.
         """
         try:
             reason = self._record(metric, value)
@@ -123,11 +125,10 @@ class Client:
         if today >= metric.expires:
             return "expired"
         epoch = current_epoch(metric, now)
-        if self._pid != os.getpid():
-            self._after_fork()
-        if self._latest.get(name) == epoch:
+        worker = self._worker_here()
+        if worker.disabled_because is None and self._latest.get(name) == epoch:
             return "already_reported"
-        reason = self._worker.accept(Pending(metric, epoch, encoded))
+        reason = worker.accept(Pending(metric, epoch, encoded))
         if reason is None:
             self._latest[name] = epoch
             if clamped:
@@ -140,19 +141,20 @@ class Client:
         Returns:
             True when nothing is left to send.
         """
-        return self._enabled and self._worker.flush(timeout_seconds)
+        return self._enabled and self._worker_here().flush(timeout_seconds)
 
     def status(self) -> Status:
         """Return what this client is doing and has spent."""
-        spent, queued = self._worker.figures()
-        reason = self._worker.disabled_because if self._enabled else "not enabled by the app"
+        worker = self._worker_here()
+        spent, queued = worker.figures()
+        reason = worker.disabled_because if self._enabled else "not enabled by the app"
         return Status(
             summary="collecting" if reason is None else f"disabled: {reason}",
             spent_epsilon=None if spent is None else spent / 1e6,
             lifetime_epsilon=float(self.registry.lifetime_epsilon),
             queued=queued,
             dropped=dict(self.dropped),
-            refused=dict(self._worker.refused),
+            refused=dict(worker.refused),
         )
 
     def opt_out(self) -> None:
@@ -161,7 +163,7 @@ class Client:
         What was spent stays spent: a later opt-in continues the same ledger.
         """
         self._enabled = False
-        self._worker.forget_queue()
+        self._worker_here().withdraw()
 
     def close(self, timeout_seconds: float = EXIT_SECONDS) -> None:
         """Store what was recorded and stop; what is not sent yet is sent after the next start."""
@@ -170,19 +172,25 @@ class Client:
             atexit.unregister(self.close)
 
     def _make_worker(self) -> Worker:
+        http = HttpTransport(*self._address)
         return Worker(
             registry=self.registry,
-            directory=self._directory or default_directory(self.registry.project),
-            transport=self._given_transport or HttpTransport(*self._address),
+            directory=lambda: self._directory or default_directory(self.registry.project),
+            transport=self._given_transport or http,
             upload_within_seconds=self._upload_within,
             clock=self._clock,
             coin=Coin(),
             dropped=self.dropped,
+            on_end=http.close,
         )
 
-    def _after_fork(self) -> None:
-        # Threads, locks and the database connection do not survive a fork; the parent keeps
-        # and stores what it had accepted.
-        self._pid = os.getpid()
-        self._latest = {}
-        self._worker = self._make_worker()
+    def _worker_here(self) -> Worker:
+        """Return this process's worker: threads and connections do not survive a fork."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._latest = {}
+            # Kept: SQLite forbids even closing a connection that a fork has copied. What the
+            # parent had accepted it stores itself.
+            self._inherited.append(self._worker)
+            self._worker = self._make_worker()
+        return self._worker

@@ -12,11 +12,18 @@ from typing import Any
 from client_sdk.epochs import LENGTHS
 from client_sdk.errors import ParameterError, RegistryError
 from client_sdk.mechanisms import Mechanism, Rappor, build, choose
+from client_sdk.mechanisms.thresholds import written_up
 from client_sdk.metric import Label, Memoize, Metric, normalized
+
+FOREVER = date(9000, 1, 1)
+"""When a metric without an end expires; only a memoized one may have none."""
 
 TYPES = ("boolean", "category", "ordinal", "number", "string")
 SENSITIVITIES = ("census", "health", "location", "product", "experiment", "public report")
 MOST_VALUES = 4096
+MOST_INTEGER = 2**53 - 1  # what every JSON reader keeps exact
+LARGEST = Decimal("1e30")
+SMALLEST = Decimal("1e-30")
 _REQUIRED = object()
 
 
@@ -72,9 +79,12 @@ class Table:
             return None
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise self.fail(name, "must be a number", value)
-        if not Decimal(value).is_finite():
-            raise self.fail(name, "must be finite", value)
-        return Decimal(value)
+        small = isinstance(value, Decimal) or value.bit_length() < 128
+        number = Decimal(value) if small else LARGEST + 1
+        size = number.copy_abs()
+        if not number.is_finite() or not (size == 0 or SMALLEST <= size <= LARGEST):
+            raise self.fail(name, f"must be 0 or of size {SMALLEST} to {LARGEST}", value)
+        return number
 
     def take_epsilon(self, name: str, most: Decimal = Decimal(40)) -> Decimal:
         value = self.take_number(name)
@@ -83,10 +93,12 @@ class Table:
             raise self.fail(name, f"must be positive and at most {most}", value)
         return value
 
-    def take_date(self, name: str) -> date:
-        value = self.take(name)
+    def take_date(self, name: str, default: Any = _REQUIRED) -> date:
+        value = self.take(name, default)
         if isinstance(value, datetime) or not isinstance(value, date):
             raise self.fail(name, "must be a date like 2026-12-01", value)
+        if not 1970 <= value.year <= FOREVER.year:
+            raise self.fail(name, f"must lie in 1970..{FOREVER.year}", value)
         return value
 
     def take_texts(self, name: str, default: Any = _REQUIRED) -> tuple[str, ...]:
@@ -97,17 +109,30 @@ class Table:
             raise self.fail(name, "must not repeat a value", value)
         return tuple(value)
 
+    def take_values(self, name: str) -> tuple[Label, ...]:
+        """Remove and return the list of a closed domain's values."""
+        values = self.take(name)
+        if not isinstance(values, list) or not 2 <= len(values) <= MOST_VALUES:
+            raise self.fail(name, f"must be a list of 2 to {MOST_VALUES} values", values)
+        texts = all(type(v) is str and v for v in values)
+        if not (texts or all(type(v) is int and abs(v) <= MOST_INTEGER for v in values)):
+            raise self.fail(name, "must be all texts or all integers below 2**53", values)
+        if len(set(values)) != len(values):
+            raise self.fail(name, "must not repeat a value", values)
+        return tuple(values)
+
     def take_table(self, name: str, default: Any = _REQUIRED) -> "Table":
         value = self.take(name, default)
         if not isinstance(value, dict):
             raise self.fail(name, "must be a table", value)
         return Table(self.key(name), value)
 
-    def refuse_for_now(self, name: str, what: str, harmless: object = None) -> None:
+    def refuse_for_now(self, name: str, what: str) -> None:
         """Refuse a key of the design that this version does not carry out."""
-        value = self.take(name, harmless)
-        if value != harmless:
-            raise self.fail(name, f"{what} are not supported by this version; remove it", value)
+        if name in self.values:
+            raise self.fail(
+                name, f"{what} are not supported by this version; remove it", self.take(name)
+            )
 
     def finish(self) -> None:
         """Raise for the first key that nobody took."""
@@ -115,14 +140,23 @@ class Table:
             raise self.fail(name, "is not a known key", value)
 
 
-def metric_from(name: str, table: Table) -> Metric:
+def metric_from(name: str, table: Table, contact: str) -> Metric:
     """Build a metric from its table.
+
+    Args:
+        name: The metric's name.
+        table: Its keys; all are taken.
+        contact: Who owns the result unless the table says otherwise.
 
     Raises:
         RegistryError: A key is missing, unknown or breaks its rule.
     """
     question = table.take_text("question")
-    kind = table.take_choice("type", TYPES)
+    kind = table.take("type")
+    if kind == "discovery":
+        raise table.fail("type", f"{kind} is not supported by this version; remove it", kind)
+    if kind not in TYPES:
+        raise table.fail("type", f"must be one of {', '.join(TYPES)}", kind)
     epsilon = table.take_epsilon("epsilon")
     domain = _DOMAINS[kind](table)
     memoize = _memoize(table, kind)
@@ -130,10 +164,13 @@ def metric_from(name: str, table: Table) -> Metric:
         mechanism = _rappor(table, epsilon, memoize)
     else:
         mechanism = _closed_mechanism(table, max(2, len(domain["labels"])), epsilon)
-    starts, expires = table.take_date("starts"), table.take_date("expires")
+    # Only a memoized share is the same however long the metric lives.
+    endless = () if memoize is None else (date(1970, 1, 1), FOREVER)
+    starts = table.take_date("starts", *endless[:1])
+    expires = table.take_date("expires", *endless[1:])
     if expires <= starts:
         raise table.fail("expires", f"must lie after starts = {starts}", expires)
-    owners = table.take_texts("owners")
+    owners = table.take_texts("owners", [contact])
     if not owners:
         raise table.fail("owners", "must name somebody who looks at the result", owners)
     metric = Metric(
@@ -152,7 +189,9 @@ def metric_from(name: str, table: Table) -> Metric:
         grace_days=table.take_integer("grace", 0, 31, 3),
         **domain,
     )
-    table.refuse_for_now("every", "spread reports (every > 1)", harmless=1)
+    every = table.take_integer("every", 1, 10_000, 1)
+    if every > 1:
+        raise table.fail("every", "above 1 is not supported by this version; remove it", every)
     table.refuse_for_now("sample", "sampled metrics")
     table.refuse_for_now("when_absent", "reports of absence")
     table.refuse_for_now("joint", "joint metrics")
@@ -168,26 +207,15 @@ def _boolean(table: Table) -> dict[str, Any]:
 
 
 def _category(table: Table) -> dict[str, Any]:
-    labels = _labels(table)
+    labels = table.take_values("values")
     catch_all = _index(table, "catch_all", labels, table.take("catch_all"))
     missing = _index(table, "missing", labels, table.take("missing", labels[catch_all]))
     return {"labels": labels, "catch_all": catch_all, "missing": missing}
 
 
 def _ordinal(table: Table) -> dict[str, Any]:
-    labels = _labels(table)
+    labels = table.take_values("values")
     return {"labels": labels, "missing": _index(table, "missing", labels, table.take("missing"))}
-
-
-def _labels(table: Table) -> tuple[Label, ...]:
-    values = table.take("values")
-    if not isinstance(values, list) or not 2 <= len(values) <= MOST_VALUES:
-        raise table.fail("values", f"must be a list of 2 to {MOST_VALUES} values", values)
-    if not (all(type(v) is str and v for v in values) or all(type(v) is int for v in values)):
-        raise table.fail("values", "must be all texts or all integers", values)
-    if len(set(values)) != len(values):
-        raise table.fail("values", "must not repeat a value", values)
-    return tuple(values)
 
 
 def _index(table: Table, key: str, labels: tuple[Label, ...], label: object) -> int:
@@ -285,7 +313,7 @@ def _rappor(table: Table, epsilon: Decimal, memoize: Memoize | None) -> Mechanis
     if mechanism.epsilon_permanent > memoize.epsilon_permanent:
         raise table.fail(
             "memoize.epsilon_permanent",
-            f"must be at least what f realises, {mechanism.epsilon_permanent:.6f}",
+            f"must be at least what f realises, {written_up(mechanism.epsilon_permanent)}",
             memoize.epsilon_permanent,
         )
     return _within(table, mechanism, epsilon)
@@ -314,6 +342,8 @@ def _closed_mechanism(table: Table, domain: int, epsilon: Decimal) -> Mechanism:
 def _within(table: Table, mechanism: Mechanism, epsilon: Decimal) -> Mechanism:
     if mechanism.epsilon > epsilon:
         raise table.fail(
-            "epsilon", f"must be at least what its channel loses, {mechanism.epsilon:.6f}", epsilon
+            "epsilon",
+            f"must be at least what its channel loses, {written_up(mechanism.epsilon)}",
+            epsilon,
         )
     return mechanism

@@ -5,7 +5,7 @@ A metric with epoch "once" has the single epoch 0. UTC has no daylight saving, s
 skipped or doubled.
 """
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Literal
 
 EpochLength = Literal["day", "week", "month", "once"]
@@ -78,10 +78,10 @@ def parse(length: EpochLength, text: str) -> int:
             epoch = epoch_of(length, datetime.strptime(text + "-1", "%G-W%V-%u").date())
         else:
             epoch = epoch_of(length, date.fromisoformat(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         epoch = -1
     if epoch < 0 or label(length, epoch) != text:
-        example = label(length, epoch_of(length, datetime.now(UTC).date()))
+        example = label(length, epoch_of(length, date(2026, 11, 29)))
         raise ValueError(f"an epoch of length {length} is written like {example}, got {text!r}")
     return epoch
 

@@ -11,6 +11,9 @@ Mistakes in configuration raise at start. After start nothing here reaches the h
 `Client.record` contains it and counts the reason.
 """
 
+from datetime import date
+from decimal import Decimal
+
 
 class SottovoceError(Exception):
     """Base of everything this package raises on purpose."""
@@ -20,10 +23,19 @@ class RegistryError(SottovoceError, ValueError):
     """A key of metrics.toml breaks a rule; names key, rule and value."""
 
     def __init__(self, key: str, rule: str, value: object) -> None:
-        super().__init__(f"{key}: {rule}, got {value!r}")
+        super().__init__(f"{key}: {rule}, got {_shown(value)}")
         self.key = key
         self.rule = rule
         self.value = value
+
+
+def _shown(value: object) -> str:
+    """Return a value as a person wrote it, cut to a readable length."""
+    try:
+        text = str(value) if isinstance(value, Decimal | date) else repr(value)
+    except ValueError:  # more digits than Python is willing to print
+        return "an integer of thousands of digits"
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 class ParameterError(SottovoceError, ValueError):

@@ -90,6 +90,12 @@ class Ledger:
         self._connection.execute(
             "UPDATE shares SET spent = spent + ? WHERE metric = ?", (charge, metric.name)
         )
+        if metric.memoize is not None and charge:
+            self._connection.execute(
+                "INSERT INTO paid VALUES (?, ?, ?) ON CONFLICT (metric, channel) "
+                "DO UPDATE SET charged = charged + excluded.charged",
+                (metric.name, metric.channel_hash, charge),
+            )
         self._connection.execute(
             "INSERT INTO marks VALUES (?, ?, ?)", (metric.name, metric.epoch, epoch)
         )
@@ -125,21 +131,23 @@ class Ledger:
 
     def _future(self, metric: Metric, now: float) -> int:
         """Return what the metric can still be charged for epochs that are not reported yet."""
-        if metric.memoize is not None and self._due(metric) == 0:
-            return 0
         today = max(day_of(now), metric.starts)
         if metric.memoize is not None:
-            return metric.share(today)
+            return min(metric.share(today), self._due(metric))
         last = epoch_of(metric.epoch, metric.expires)
         reported = self._marked(metric, epoch_of(metric.epoch, today), last)
         return metric.share(today) - reported * metric.charge
 
     def _due(self, metric: Metric) -> int:
-        """Return the charge of the next report; a memoized metric pays with its first one."""
+        """Return the charge of the next report.
+
+        A memoized metric pays for its whole reservation with its first report, and for what
+        is missing when an edited file reserves more distinct values of the same channel.
+        """
         if metric.memoize is None:
             return metric.charge
-        paid = self._connection.execute(
-            "SELECT 1 FROM memory WHERE metric = ? AND channel = ? LIMIT 1",
+        row = self._connection.execute(
+            "SELECT charged FROM paid WHERE metric = ? AND channel = ?",
             (metric.name, metric.channel_hash),
         ).fetchone()
-        return 0 if paid else metric.charge
+        return max(0, metric.charge - (row[0] if row else 0))

@@ -32,6 +32,8 @@ class ProcessLock:
     def release(self) -> None:
         """Free the lock if this object holds it."""
         if self._descriptor is not None:
+            # Unlocked by name: a forked child holds a copy, so closing would not free it.
+            _unlock(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -42,8 +44,14 @@ if sys.platform == "win32":
     def _lock(descriptor: int) -> None:
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
+    def _unlock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
 else:
     import fcntl
 
     def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -29,6 +29,8 @@ Label = bool | int | str
 LONGEST_STRING = 1024
 """Characters of a string that take part; what follows is cut off, as a clamp."""
 
+_MOST_BITS = 256  # of an integer that is still compared: far above any bucket edge
+
 
 @dataclass(frozen=True)
 class Memoize:
@@ -85,7 +87,7 @@ class Metric:
         Raises:
             WrongType: The value's type cannot answer this metric; says which type was wanted.
         """
-        if value is None or (isinstance(value, float) and math.isnan(value)):
+        if value is None or _is_nan(value):
             return self.missing, False
         return _ENCODERS[self.type](self, value)
 
@@ -119,7 +121,7 @@ class Metric:
         if self.memoize is None:
             return micro(self.mechanism.epsilon)
         assert self.mechanism.epsilon_permanent is not None
-        return micro(self.mechanism.epsilon_permanent * self.memoize.distinct_values)
+        return micro(self.mechanism.epsilon_permanent, self.memoize.distinct_values)
 
     def share(self, since: date) -> int:
         """Return the micro-epsilon that the metric can still spend from a UTC date on."""
@@ -142,9 +144,11 @@ def _encode_boolean(metric: Metric, value: object) -> tuple[Value, bool]:
 
 def _encode_label(metric: Metric, value: object) -> tuple[Value, bool]:
     wanted = type(metric.labels[0])
-    if type(value) is not wanted:
+    if isinstance(value, bool) or not isinstance(value, wanted):
         raise WrongType(f"{metric.name} takes {wanted.__name__} or None")
-    index = metric.index_of.get(value)
+    index = metric.index_of.get(
+        str.__str__(value) if isinstance(value, str) else int.__int__(value)
+    )
     if index is not None:
         return index, False
     return metric.missing if metric.catch_all is None else metric.catch_all, True
@@ -153,23 +157,45 @@ def _encode_label(metric: Metric, value: object) -> tuple[Value, bool]:
 def _encode_number(metric: Metric, value: object) -> tuple[Value, bool]:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise WrongType(f"{metric.name} takes a number or None")
-    if isinstance(value, Decimal) and value.is_nan():
-        return metric.missing, False
-    bucket = bisect_right(metric.edges, value) - 1
+    number = _number_of(value)
+    bucket = bisect_right(metric.edges, number) - 1
     last = len(metric.edges) - 2
-    outside = bucket < 0 or value > metric.edges[-1]
+    outside = bucket < 0 or number > metric.edges[-1]
     return min(max(bucket, 0), last), outside
 
 
 def _encode_string(metric: Metric, value: object) -> tuple[Value, bool]:
     if not isinstance(value, str):
         raise WrongType(f"{metric.name} takes str or None")
-    return normalized(value), len(value) > LONGEST_STRING
+    text = str.__str__(value)
+    return normalized(text), len(text) > LONGEST_STRING
 
 
 def normalized(text: str) -> str:
     """Return the form in which strings are hashed: NFC, cut to 1024 characters."""
-    return unicodedata.normalize("NFC", text[:LONGEST_STRING])
+    # Cut twice: NFC may lengthen, and the result must be its own normal form.
+    return unicodedata.normalize("NFC", text[:LONGEST_STRING])[:LONGEST_STRING]
+
+
+def _is_nan(value: object) -> bool:
+    if isinstance(value, Decimal):
+        return Decimal.is_nan(value)
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _number_of(value: int | float | Decimal) -> Decimal:
+    """Return the exact number, free of what a subclass makes of comparison.
+
+    Never by way of a float comparison: a host may have made those raise (FloatOperation).
+    """
+    if isinstance(value, float):
+        return Decimal.from_float(value)
+    if isinstance(value, Decimal):
+        return Decimal(value)
+    plain = int.__int__(value)
+    if plain.bit_length() > _MOST_BITS:  # converting a million digits would take seconds
+        return Decimal("Infinity") if plain > 0 else Decimal("-Infinity")
+    return Decimal(plain)
 
 
 _ENCODERS = {

@@ -47,8 +47,14 @@ class Coin:
         return self.word() < threshold
 
     def uniform(self, bound: int) -> int:
-        """Return a uniform integer in [0, bound), by rejection: a modulus would favour some."""
+        """Return a uniform integer in [0, bound), by rejection: a modulus would favour some.
+
+        Raises:
+            ValueError: bound is not in [1, 2**64].
+        """
         span = 1 << self._word_bits
+        if not 1 <= bound <= span:
+            raise ValueError(f"bound must lie in 1..2**{self._word_bits}, got bound={bound}")
         limit = span - span % bound
         word = self.word()
         while word >= limit:
@@ -61,7 +67,8 @@ class Coin:
         Each output bit is 1 with probability if_one / 2**64 where `bits` has a 1, and
         if_zero / 2**64 where it has a 0, independently of all others. Every lane compares a
         word of its own with its threshold, most significant bit first; lanes leave when they
-        differ. How many rounds that takes depends on the random words only, not on `bits`.
+        differ. How many rounds that takes depends on the random words only, not on `bits`
+        (unless just one of the thresholds is 2**64: such lanes need no draw).
 
         Args:
             bits: Input, an integer below 2**width; bit i is lane i.

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,15 @@ def loads(text: str) -> Registry:
     """
     try:
         document: dict[str, Any] = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise RegistryError("metrics.toml", f"must be TOML ({error})", text[:40]) from error
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else type(error).__name__
+        raise RegistryError("metrics.toml", f"must be TOML ({reason})", text[:40]) from error
+    # Bucket edges are computed: the host's decimal precision must not shape a fingerprint.
+    with localcontext(Context(prec=28)):
+        return _registry(text, document)
+
+
+def _registry(text: str, document: dict[str, Any]) -> Registry:
     root = Table("", document)
     root.take_choice("schema", (SCHEMA,))
     project = root.take_table("project")
@@ -100,7 +107,7 @@ def loads(text: str) -> Registry:
     for key in list(tables.values):
         if not _NAME.fullmatch(key):
             raise RegistryError(f"metrics.{key}", f"a name must match {_NAME.pattern}", key)
-        metrics[key] = metric_from(key, tables.take_table(key))
+        metrics[key] = metric_from(key, tables.take_table(key), contact)
     if not metrics:
         raise RegistryError("metrics", "must declare at least one metric", {})
     root.finish()

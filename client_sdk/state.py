@@ -1,21 +1,27 @@
 """The device's state on disk: secret, ledger, marks, memory and queue in one SQLite file.
 
-The state *is* the privacy guarantee, so it fails closed: a file that is missing its tables,
-cannot be written or is corrupt ends reporting. It is never replaced by a fresh one, because a
-fresh secret would buy new noise for old values.
+The state *is* the privacy guarantee, so it fails closed: a file that is empty, is missing its
+tables, cannot be written or is corrupt ends reporting. It is never replaced by a fresh one,
+because a fresh secret would buy new noise for old values. A new file gets its name only when it
+is complete, so an empty one is always damage. SQLite checks its own structure, not content:
+secret and ledger carry a seal, which finds accidents (not somebody who can read the secret).
+
+Limit: where the whole file was deleted, or restored from a backup, nothing here can know it.
 
 Anyone who reads this file together with its secret can test guesses about remembered values:
 it is as sensitive as the values themselves. It is created readable by its owner only.
 """
 
+import hashlib
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from client_sdk.errors import StateError
+from client_sdk.randomness import keyed_tag
 
 SCHEMA_VERSION = 1
 FILE_NAME = "state.sqlite3"
@@ -30,6 +36,10 @@ CREATE TABLE shares (
 CREATE TABLE marks (
     metric TEXT NOT NULL, length TEXT NOT NULL, epoch INTEGER NOT NULL,
     PRIMARY KEY (metric, length, epoch)
+) WITHOUT ROWID;
+CREATE TABLE paid (
+    metric TEXT NOT NULL, channel TEXT NOT NULL, charged INTEGER NOT NULL,
+    PRIMARY KEY (metric, channel)
 ) WITHOUT ROWID;
 CREATE TABLE memory (
     id INTEGER PRIMARY KEY, metric TEXT NOT NULL, channel TEXT NOT NULL, tag BLOB NOT NULL,
@@ -60,35 +70,36 @@ class State:
         self._lock = threading.RLock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-            os.close(descriptor)
-            self._connection = sqlite3.connect(
-                self.path, timeout=10, isolation_level=None, check_same_thread=False
-            )
-            self._open()
+            if not self.path.exists():
+                if self.path.with_name(f"{FILE_NAME}-wal").exists():
+                    raise FileNotFoundError("its journal is there, the file itself is gone")
+                _create(self.path)
+            os.close(os.open(self.path, os.O_RDWR))
+            self._connection = _connect(self.path)
         except (OSError, sqlite3.Error) as error:
             raise StateError(f"device state {self.path} cannot be used: {error}") from error
+        try:
+            self._check()
+        except BaseException:
+            self._connection.close()
+            raise
 
-    def _open(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise StateError(f"device state {self.path} is corrupt: {verdict}")
+    def _check(self) -> None:
         with self.transaction() as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                for statement in _TABLES.split(";"):
-                    connection.execute(statement)
-                self._put("secret", os.urandom(SECRET_BYTES))
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            elif version != SCHEMA_VERSION:
+            if verdict != "ok" or version == 0:
+                fault = verdict if version else "it has no tables"
+                raise StateError(f"device state {self.path} is corrupt: {fault}")
+            if version != SCHEMA_VERSION:
                 raise StateError(
                     f"device state {self.path} has schema {version}, this version reads "
                     f"{SCHEMA_VERSION}; update the app"
                 )
-        if len(self.secret) != SECRET_BYTES:
-            raise StateError(f"device state {self.path} has lost its secret")
+            if len(self.secret) != SECRET_BYTES or self._get("seal") != self._seal():
+                raise StateError(f"device state {self.path} is corrupt: its seal is broken")
+            # Proves that the file can be written before anything is promised.
+            self._put("seal", self._seal())
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -101,7 +112,10 @@ class State:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
+                    before = self._connection.total_changes
                     yield self._connection
+                    if self._connection.total_changes != before:
+                        self._put("seal", self._seal())
                     self._connection.execute("COMMIT")
                 except BaseException:
                     if self._connection.in_transaction:
@@ -112,7 +126,11 @@ class State:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
+
+    def _seal(self) -> bytes:
+        return _seal(self._connection, self.secret)
 
     @property
     def secret(self) -> bytes:
@@ -161,10 +179,12 @@ class State:
 
     def queued(self) -> int:
         """Return the number of reports that wait to be sent or answered."""
-        row = self._connection.execute(
-            "SELECT (SELECT count(*) FROM spool) + (SELECT coalesce(sum(reports), 0) FROM batch)"
-        ).fetchone()
-        return int(row[0])
+        with self._reading():
+            row = self._connection.execute(
+                "SELECT (SELECT count(*) FROM spool)"
+                " + (SELECT coalesce(sum(reports), 0) FROM batch)"
+            ).fetchone()
+            return int(row[0])
 
     def _empty_queue(self) -> int:
         queued = self.queued()
@@ -173,21 +193,85 @@ class State:
         return queued
 
     def _get(self, name: str) -> bytes | None:
-        try:
+        with self._reading():
             row = self._connection.execute(
                 "SELECT value FROM device WHERE name = ?", (name,)
             ).fetchone()
+        if row is not None and not isinstance(row[0], bytes):
+            raise StateError(f"device state {self.path} is corrupt: {name} is not bytes")
+        return None if row is None else bytes(row[0])
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
         except sqlite3.Error as error:
             raise StateError(f"device state {self.path} cannot be read: {error}") from error
-        return None if row is None else bytes(row[0])
 
     def _put(self, name: str, value: bytes) -> None:
         self._connection.execute("REPLACE INTO device VALUES (?, ?)", (name, value))
 
 
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _create(path: Path) -> None:
+    """Make a complete, durable state under a name of its own, then give it the real name.
+
+    A process that is killed on the way leaves no state; of two that race, the first wins.
+    """
+    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
+    os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        secret = os.urandom(SECRET_BYTES)
+        with closing(_connect(draft)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            rows = [("secret", secret), ("seal", _seal(connection, secret))]
+            connection.executemany("INSERT INTO device VALUES (?, ?)", rows)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute("COMMIT")
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        _make_names_durable(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _make_names_durable(directory: Path) -> None:
+    if os.name == "posix":
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _seal(connection: sqlite3.Connection, secret: bytes) -> bytes:
+    """Return the checksum of what must never change by accident: secret, shares, payments."""
+    shares = connection.execute("SELECT * FROM shares ORDER BY metric").fetchall()
+    paid = connection.execute("SELECT * FROM paid ORDER BY metric, channel").fetchall()
+    return keyed_tag(secret, b"seal", repr((shares, paid)).encode())
+
+
 def default_directory(project: str) -> Path:
-    """Return where a project's state lies unless the host app says otherwise."""
+    """Return where a project's state lies unless the host app says otherwise.
+
+    Raises:
+        StateError: The user has no home directory.
+    """
     base = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
-    root = Path(base) if base else Path.home() / ".local" / "state"
+    try:
+        root = Path(base) if base else Path.home() / ".local" / "state"
+    except RuntimeError as error:
+        raise StateError(f"no place for device state: {error}; set XDG_STATE_HOME") from error
     folder = "".join(c if c.isalnum() or c in "-_." else "_" for c in project).lstrip(".")
-    return root / "sottovoce" / (folder or "project")
+    if not folder or folder != project:  # two projects must not come to share a state
+        folder = f"{folder or 'project'}-{hashlib.sha256(project.encode()).hexdigest()[:8]}"
+    return root / "sottovoce" / folder

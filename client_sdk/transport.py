@@ -80,6 +80,7 @@ class HttpTransport:
 
     def _post(self, path: str, body: bytes, headers: dict[str, str]) -> Reply:
         import requests
+        from urllib3.exceptions import HTTPError
 
         if self._session is None:
             self._session = _session(self._retries)
@@ -94,7 +95,8 @@ class HttpTransport:
             ) as response:
                 answer = response.raw.read(MOST_ANSWER_BYTES + 1, decode_content=True)
                 pause = _retry_after(response.headers.get("Retry-After"))
-        except (requests.RequestException, OSError) as error:
+        # ValueError: an address or a key that cannot be written into a request.
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             raise TransportError(
                 f"no answer from {self._endpoint}: {type(error).__name__}"
             ) from error
@@ -104,6 +106,8 @@ class HttpTransport:
 
 
 def _session(retries: int) -> "requests.Session":
+    from http.cookiejar import DefaultCookiePolicy
+
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3.util.retry import Retry
@@ -117,14 +121,22 @@ def _session(retries: int) -> "requests.Session":
         backoff_jitter=0.5,
         allowed_methods=None,
         raise_on_status=False,
+        respect_retry_after_header=False,  # the worker keeps pauses, with its own clock
     )
     session = requests.Session()
+    # Neither a cookie nor a password from the user's .netrc may go along.
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    session.auth = _as_it_is
     # The host's default agent string would say which Python it runs.
     session.headers.clear()
     session.headers.update({"User-Agent": "sottovoce", "Accept": "application/json"})
     session.mount("http://", HTTPAdapter(max_retries=policy))
     session.mount("https://", HTTPAdapter(max_retries=policy))
     return session
+
+
+def _as_it_is(request: "requests.PreparedRequest") -> "requests.PreparedRequest":
+    return request
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -8,11 +8,13 @@ believed only with a valid MAC; then, and only then, the batch is deleted.
 import json
 import logging
 import os
+import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from client_sdk.authentication import answer_mac, batch_mac, macs_match
+from client_sdk.authentication import KEY_BYTES, answer_mac, batch_mac, macs_match
 from client_sdk.errors import TransportError
 from client_sdk.ledger import Ledger
 from client_sdk.report import ACCEPTED, MAX_BATCH_BYTES, MAX_BATCH_REPORTS, encode_batch
@@ -21,6 +23,8 @@ from client_sdk.transport import Reply, Transport
 
 _LOG = logging.getLogger("sottovoce")
 _HEAD_BYTES = 256
+_MOST_SPENT = 2**53
+_DEVICE = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -44,15 +48,23 @@ class Uploader:
         transport: How bytes travel.
         lifetime_micro: The project's cap, for the ledger.
         refused: Counts reports that the server refused, by reason.
+        may_send: Asked before anything is sent; False once the user has withdrawn consent or
+            the app is closing.
     """
 
     def __init__(
-        self, state: State, transport: Transport, lifetime_micro: int, refused: Counter[str]
+        self,
+        state: State,
+        transport: Transport,
+        lifetime_micro: int,
+        refused: Counter[str],
+        may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self._state = state
         self._transport = transport
         self._lifetime_micro = lifetime_micro
         self._refused = refused
+        self._may_send = may_send
 
     def run(self, now: float) -> Outcome:
         """Send everything that waits.
@@ -74,6 +86,8 @@ class Uploader:
                 enrolment = self._enrol()
                 if enrolment is not None:
                     return enrolment
+                if not self._may_send():
+                    return Outcome("later")
                 body = batch.body(self._state.device or "")
                 reply = self._transport.send(body, batch_mac(self._state.device_key, body))
             except TransportError as error:
@@ -87,14 +101,11 @@ class Uploader:
         """Get an identity unless there is one; return the outcome if that failed."""
         if self._state.device is not None:
             return None
+        if not self._may_send():
+            return Outcome("later")
         reply = self._transport.enrol()
         if reply.status == 201:
-            try:
-                answer = json.loads(reply.body)
-                device, key = str(answer["device"]), bytes.fromhex(answer["key"])
-            except (ValueError, TypeError, KeyError) as error:
-                raise TransportError("the enrolment answer cannot be read") from error
-            self._state.enrolled(device, key)
+            self._state.enrolled(*_identity(reply))
             return None
         _LOG.debug("enrolment postponed: status %d", reply.status)
         return Outcome("later", reply.retry_after or 0.0)
@@ -185,6 +196,18 @@ class _Answer:
     reports: tuple[str, ...]
 
 
+def _identity(reply: Reply) -> tuple[str, bytes]:
+    """Return device id and key of an enrolment answer."""
+    try:
+        answer = json.loads(reply.body)
+        device, key = answer["device"], bytes.fromhex(answer["key"])
+        if not _DEVICE.fullmatch(device) or len(key) != KEY_BYTES:
+            raise ValueError("wrong length")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise TransportError("the enrolment answer cannot be read") from error
+    return device, key
+
+
 def _believed(reply: Reply, batch: _Batch, key: bytes) -> _Answer | None:
     """Return the answer if its MAC shows that the server gave it to this batch."""
     verdicts = {200: ("accepted", "duplicate"), 409: ("clone_suspected",)}.get(reply.status)
@@ -198,11 +221,13 @@ def _believed(reply: Reply, batch: _Batch, key: bytes) -> _Answer | None:
             document["sequence"] == batch.sequence
             and verdict in verdicts
             and type(spent) is int
-            and all(isinstance(reason, str) for reason in reports)
+            and 0 <= spent <= _MOST_SPENT
+            and isinstance(reports, list)
+            and (verdict != "accepted" or len(reports) == batch.reports)
         )
         expected = answer_mac(key, batch.nonce, batch.sequence, verdict, spent, reports)
         if not fits or not macs_match(expected, mac):
             return None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return _Answer(verdict, spent, tuple(reports))

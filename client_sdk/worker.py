@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from client_sdk.errors import StateError
@@ -16,7 +17,7 @@ from client_sdk.locks import ProcessLock
 from client_sdk.randomness import Coin
 from client_sdk.recorder import Pending, Recorder
 from client_sdk.registry import Registry
-from client_sdk.state import State
+from client_sdk.state import FILE_NAME, State
 from client_sdk.transport import Transport
 from client_sdk.uploader import Outcome, Uploader
 
@@ -31,24 +32,30 @@ class Worker:
 
     Args:
         registry: The metrics.
-        directory: Where the state lies.
+        directory: Says where the state lies; asked when the state is first needed.
         transport: How uploads travel.
         upload_within_seconds: Uploads happen at a random moment within this time.
         clock: Unix time in seconds.
         coin: Fresh randomness.
         dropped: Where reasons of dropped values are counted.
+        on_end: Called when the thread ends.
+
+    Attributes:
+        refused: Reports that the server refused, by reason.
+        disabled_because: Why nothing is reported any more, in words; None while it is.
     """
 
     def __init__(
         self,
         *,
         registry: Registry,
-        directory: Path,
+        directory: Callable[[], Path],
         transport: Transport,
         upload_within_seconds: float,
         clock: Callable[[], float],
         coin: Coin,
         dropped: Counter[str],
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._registry = registry
         self._directory = directory
@@ -57,73 +64,88 @@ class Worker:
         self._clock = clock
         self._coin = coin
         self._dropped = dropped
+        self._on_end = on_end
         self.refused: Counter[str] = Counter()
         self.disabled_because: str | None = None
+        self._drop_reason = ""
         self._queue: deque[Pending] = deque()
         self._wake = threading.Condition()
-        self._state: State | None = None
-        self._recorder: Recorder | None = None
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._ended = False
         self._flush_wanted = 0
         self._flush_done = 0
-        self._storing = False
+        # Guards state and consent: after a withdrawal nothing is stored or sent any more.
+        self._guard = threading.RLock()
+        self._state: State | None = None
+        self._recorder: Recorder | None = None
+        self._withdrawn = False
+        self._last_figures: tuple[int | None, int] = (None, 0)
         self._upload_at: float | None = None
+        self._paused_until = 0.0
         self._failures = 0
 
     def accept(self, pending: Pending) -> str | None:
         """Take a value over, or return why not."""
-        if self.disabled_because is not None:
-            return "no_state" if self._state is None else "suspended"
         with self._wake:
+            if self.disabled_because is not None:
+                return self._drop_reason
             if self._stopping:
                 return "closed"
             if len(self._queue) >= MOST_PENDING:
                 return "queue_full"
+            self._start()
             self._queue.append(pending)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="sottovoce", daemon=True)
-                self._thread.start()
             self._wake.notify_all()
         return None
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Store and upload now; True when nothing is left to send."""
+        """Store and upload now; True when nothing is left to send.
+
+        A pause that the server asked for is kept: nothing is sent before it is over.
+        """
         with self._wake:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="sottovoce", daemon=True)
-                self._thread.start()
-            self._flush_wanted += 1
-            wanted = self._flush_wanted
-            self._wake.notify_all()
-            done = self._wake.wait_for(lambda: self._flush_done >= wanted, timeout_seconds)
+            if self.disabled_because is not None:
+                return False
+            if not self._stopping:
+                self._start()
+                self._flush_wanted += 1
+                wanted = self._flush_wanted
+                self._wake.notify_all()
+                if not self._wake.wait_for(
+                    lambda: self._ended or self._flush_done >= wanted, timeout_seconds
+                ):
+                    return False
         _, queued = self.figures()
-        return done and not queued and self.disabled_because is None
+        return not queued and self.disabled_because is None
 
     def figures(self) -> tuple[int | None, int]:
-        """Return micro-epsilon spent (None while the state is closed) and reports queued."""
-        if self._state is None:
-            return None, len(self._queue)
-        try:
-            with self._state.transaction() as connection:
-                spent = Ledger(connection, self._registry.lifetime_micro).spent()
-                return spent, self._state.queued() + len(self._queue)
-        except StateError:
-            return None, len(self._queue)
-
-    def forget_queue(self) -> None:
-        """Delete everything that waits to be stored or sent, also from earlier runs."""
-        with self._wake:
-            self._queue.clear()
-        try:
+        """Return micro-epsilon spent (None before the state was opened) and reports queued."""
+        with self._guard:
             if self._state is not None:
-                self._dropped["opted_out"] += self._state.empty_queue()
-            elif self._directory.exists():
-                state = State(self._directory)
-                self._dropped["opted_out"] += state.empty_queue()
-                state.close()
-        except StateError as error:
-            self._fail(error)
+                with suppress(StateError), self._state.transaction() as connection:
+                    spent = Ledger(connection, self._registry.lifetime_micro).spent()
+                    self._last_figures = spent, self._state.queued()
+            spent_before, queued = self._last_figures
+            return spent_before, queued + len(self._queue)
+
+    def withdraw(self) -> None:
+        """Stop for good and delete everything that waits to be stored or sent, at once."""
+        with self._wake:
+            self._withdrawn = self._stopping = True
+            self._dropped.update(["opted_out"] * len(self._queue))
+            self._queue.clear()
+            self._wake.notify_all()
+        try:
+            with self._guard:
+                if self._state is not None:
+                    self._forget(self._state)
+                elif (self._directory() / FILE_NAME).exists():
+                    state = State(self._directory())
+                    self._forget(state)
+                    state.close()
+        except (StateError, OSError) as error:
+            self._fail("no_state", f"no state, no report: {error}")
 
     def close(self, timeout_seconds: float) -> None:
         """Store what waits and end the thread, within a bound."""
@@ -134,24 +156,44 @@ class Worker:
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_seconds)
 
+    def _start(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="sottovoce", daemon=True)
+            thread.start()
+            self._thread = thread
+
     def _run(self) -> None:
         try:
             self._open()
             while self._step():
                 pass
         except StateError as error:
-            self._fail(error)
+            self._fail("no_state", f"no state, no report: {error}")
+        except Exception as error:  # its text might hold a value
+            self._fail("internal_error", f"{type(error).__name__} inside the SDK")
         finally:
-            with self._wake:
-                self._flush_done = self._flush_wanted
-                self._wake.notify_all()
+            self._end()
 
     def _open(self) -> None:
-        self._state = State(self._directory)
-        self.disabled_because = self._state.suspended
-        self._recorder = Recorder(self._state, self._registry, self._clock(), self._coin)
-        if self._state.queued():
+        state = State(self._directory())
+        with self._guard:
+            self._state = state
+        self._recorder = Recorder(state, self._registry, self._clock(), self._coin)
+        if state.suspended is not None:
+            self._fail("suspended", state.suspended)
+        elif state.queued():
             self._plan_upload(self._within)
+
+    def _end(self) -> None:
+        self.figures()
+        with self._guard:
+            if self._state is not None:
+                self._state.close()
+                self._state = None
+        self._on_end()
+        with self._wake:
+            self._ended = True
+            self._wake.notify_all()
 
     def _step(self) -> bool:
         """Do what is due; False when the thread should end."""
@@ -163,13 +205,15 @@ class Worker:
             stopping = self._stopping
         if pending:
             self._store(pending)
-        upload_due = self._upload_at is not None and self._clock() >= self._upload_at
-        if not stopping and (flush > self._flush_done or upload_due):
+        now = self._clock()
+        asked = flush > self._flush_done and now >= self._paused_until
+        if not stopping and (asked or (self._upload_at is not None and now >= self._upload_at)):
             self._upload()
         with self._wake:
             self._flush_done = flush
             self._wake.notify_all()
-            return bool(self._queue) or not self._stopping
+            going = not self._stopping and self.disabled_because is None
+            return bool(self._queue) or going
 
     def _something_to_do(self) -> bool:
         return bool(self._queue) or self._stopping or self._flush_wanted > self._flush_done
@@ -180,24 +224,35 @@ class Worker:
         return min(max(0.0, self._upload_at - self._clock()), 3600.0)
 
     def _store(self, pending: list[Pending]) -> None:
-        assert self._recorder is not None
-        if self.disabled_because is not None:
-            self._dropped["suspended"] += len(pending)
-            return
-        self._dropped.update(self._recorder.store(pending))
-        if self._upload_at is None:
-            self._plan_upload(self._within)
+        with self._guard:
+            reason = "opted_out" if self._withdrawn else self._drop_reason
+            if reason:
+                self._dropped.update([reason] * len(pending))
+                return
+            assert self._recorder is not None
+            try:
+                self._dropped.update(self._recorder.store(pending))
+            except Exception:
+                # Back to where the end of the thread counts what it could not store.
+                self._queue.extendleft(reversed(pending))
+                raise
+            if self._upload_at is None:
+                self._plan_upload(self._within)
 
     def _upload(self) -> None:
         assert self._state is not None
-        lock = ProcessLock(self._directory / "upload.lock")
         self._upload_at = None
+        lock = ProcessLock(self._state.path.with_name("upload.lock"))
         if not lock.acquire():
             self._plan_upload(self._within)
             return
         try:
             uploader = Uploader(
-                self._state, self._transport, self._registry.lifetime_micro, self.refused
+                self._state,
+                self._transport,
+                self._registry.lifetime_micro,
+                self.refused,
+                may_send=lambda: not (self._stopping or self._withdrawn),
             )
             outcome = uploader.run(self._clock())
         finally:
@@ -207,11 +262,11 @@ class Worker:
     def _after_upload(self, outcome: Outcome) -> None:
         if outcome.kind == "suspended":
             assert self._state is not None
-            self.disabled_because = self._state.suspended
-            _LOG.warning("sottovoce: reporting stopped: %s", self.disabled_because)
+            self._fail("suspended", self._state.suspended or "")
         elif outcome.kind == "later":
             ceiling = min(LEAST_BACKOFF_SECONDS * 2**self._failures, MOST_BACKOFF_SECONDS)
             self._failures = min(self._failures + 1, 20)
+            self._paused_until = self._clock() + outcome.pause_seconds
             self._plan_upload(ceiling, at_least=outcome.pause_seconds)
         else:
             self._failures = 0
@@ -221,10 +276,15 @@ class Worker:
         share = self._coin.uniform(1 << 20) / (1 << 20)
         self._upload_at = self._clock() + at_least + share * within
 
-    def _fail(self, error: StateError) -> None:
+    def _forget(self, state: State) -> None:
+        self._dropped.update(["opted_out"] * state.empty_queue())
+
+    def _fail(self, drop_reason: str, why: str) -> None:
         """Stop for the life of this process and say so once."""
-        if self.disabled_because is None:
-            self.disabled_because = "no state"
-            _LOG.warning("sottovoce: reporting stopped, no state, no report: %s", error)
-        self._dropped["no_state"] += len(self._queue)
-        self._queue.clear()
+        with self._wake:
+            if self.disabled_because is None:
+                self._drop_reason = drop_reason
+                self.disabled_because = why
+                _LOG.warning("sottovoce: reporting stopped: %s", why)
+            self._dropped.update([self._drop_reason] * len(self._queue))
+            self._queue.clear()

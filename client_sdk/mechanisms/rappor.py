@@ -32,6 +32,7 @@ from client_sdk.mechanisms.thresholds import (
     floor_threshold,
     log_ratio,
     logistic,
+    part,
     probability,
 )
 from client_sdk.randomness import ONE, Coin
@@ -66,7 +67,10 @@ class Rappor(Mechanism):
         noise = checked_probability("f", f)
         low, high = checked_probability("p", p), checked_probability("q", q)
         if noise == 1 or low >= high:
-            raise ParameterError(f"need f < 1 and p < q, got f={f}, p={p}, q={q}")
+            raise ParameterError(
+                "need f < 1 and p < q, got "
+                f"f={float(noise):.9g}, p={float(low):.9g}, q={float(high):.9g}"
+            )
         self.cells = bits
         self.hashes = hashes
         self.cohorts = cohorts
@@ -75,7 +79,10 @@ class Rappor(Mechanism):
         self.report_if_one = floor_threshold(high)
         self.report_if_zero = ceil_threshold(low)
         if self.one_if_set <= self.one_if_unset or self.report_if_one <= self.report_if_zero:
-            raise ParameterError(f"f={f}, p={p}, q={q} leave nothing to learn from a report")
+            raise ParameterError(
+                f"f={float(noise):.9g}, p={float(low):.9g}, q={float(high):.9g} "
+                "leave nothing to learn from a report"
+            )
         self._state_the_law()
 
     def _state_the_law(self) -> None:
@@ -84,7 +91,7 @@ class Rappor(Mechanism):
         self.p_true = set_ * q + (1 - set_) * p
         self.p_false = unset * q + (1 - unset) * p
         # Two values can differ in at most this many bits each way.
-        apart = min(self.hashes, self.cells - self.hashes) or self.hashes
+        apart = _most_apart(self.cells, self.hashes)
         self.epsilon = log_ratio(
             (self.p_true * (1 - self.p_false)) ** apart, (self.p_false * (1 - self.p_true)) ** apart
         )
@@ -125,12 +132,15 @@ class Rappor(Mechanism):
                 "epsilon of one report must be below epsilon_permanent, got "
                 f"epsilon={epsilon}, epsilon_permanent={epsilon_permanent}"
             )
-        apart = max(1, min(hashes, bits - hashes))
+        apart = _most_apart(bits, hashes)
         if f is None:
-            f = Fraction(2) / (1 + Fraction(exponential(permanent / (2 * apart))))
-        if q is None:
-            q = _solve_q(exact(f), None if p is None else exact(p), one / apart)
-        return cls(bits, hashes, cohorts, f=f, p=1 - exact(q) if p is None else p, q=q)
+            f = Fraction(2) / (1 + Fraction(exponential(part(permanent, 2 * apart))))
+        noise = checked_probability("f", f)
+        low = None if p is None else checked_probability("p", p)
+        if noise == 1 or low == 1:
+            raise ParameterError(f"need f < 1 and p < 1, got f={f}, p={p}")
+        high = _solve_q(noise, low, part(one, apart)) if q is None else exact(q)
+        return cls(bits, hashes, cohorts, f=noise, p=1 - high if low is None else low, q=high)
 
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         cells: set[int] = set()
@@ -159,6 +169,15 @@ class Rappor(Mechanism):
         }
 
 
+def _most_apart(bits: int, hashes: int) -> int:
+    """Return in how many bits, each way, two values can differ.
+
+    Where every value sets all bits (hashes = bits) nothing is told and no loss would be right;
+    a loss of one bit is stated, so that such a metric is not free of charge.
+    """
+    return max(1, min(hashes, bits - hashes))
+
+
 def _hash_words(cohort: int, value: str) -> Iterator[int]:
     """Yield 32-bit words of SHA-256 in counter mode; public, the same on every machine."""
     prefix = b"sottovoce bloom\x00" + cohort.to_bytes(4, "big")
@@ -174,7 +193,7 @@ def _hash_words(cohort: int, value: str) -> Iterator[int]:
 def _solve_q(f: Fraction, p: Fraction | None, epsilon_per_bit: Decimal) -> Fraction:
     """Return q such that one pair of differing bits loses `epsilon_per_bit`."""
     if p is None:
-        kept, keeps = 1 - f / 2, Fraction(logistic(epsilon_per_bit / 2))
+        kept, keeps = 1 - f / 2, Fraction(logistic(part(epsilon_per_bit, 2)))
         return (keeps + kept - 1) / (2 * kept - 1)
     low, high = p, Fraction(1)
     if _loss(f, p, high) <= epsilon_per_bit:

@@ -12,6 +12,10 @@ from client_sdk.errors import ParameterError
 from client_sdk.randomness import ONE
 
 _DIGITS = 60
+# Contexts of our own everywhere: the host app may have set the thread's to three digits.
+_DOWN = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
+_UP = Context(prec=_DIGITS, rounding=ROUND_CEILING)
+_MILLION = Decimal(1_000_000)
 INFINITE = Decimal("Infinity")
 
 Real = int | float | str | Decimal | Fraction
@@ -19,15 +23,22 @@ Real = int | float | str | Decimal | Fraction
 
 
 def exact(number: Real) -> Fraction:
-    """Return the number a person meant: 0.1 becomes 1/10, not the nearest binary double."""
-    return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+    """Return the number a person meant: 0.1 becomes 1/10, not the nearest binary double.
+
+    Raises:
+        ParameterError: It is no finite number.
+    """
+    try:
+        return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+    except (ValueError, OverflowError) as error:
+        raise ParameterError(f"need a finite number, got {number}") from error
 
 
 def checked_epsilon(epsilon: Real) -> Decimal:
-    """Return epsilon as a Decimal; positive and finite, else ParameterError."""
-    value = Decimal(str(epsilon)) if isinstance(epsilon, float) else _decimal(exact(epsilon))
-    if not value.is_finite() or value <= 0:
-        raise ParameterError(f"epsilon must be positive and finite, got epsilon={epsilon}")
+    """Return epsilon as a Decimal of 60 digits in (0, 40], else raise ParameterError."""
+    value = _decimal(exact(epsilon))
+    if value <= 0:
+        raise ParameterError(f"epsilon must be positive, got epsilon={epsilon}")
     if value > 40:
         raise ParameterError(f"epsilon above 40 protects nobody, got epsilon={epsilon}")
     return value
@@ -51,6 +62,11 @@ def ceil_threshold(probability: Fraction | Decimal) -> int:
     return int((Fraction(probability) * ONE).__ceil__())
 
 
+def part(epsilon: Decimal, count: int) -> Decimal:
+    """Return epsilon / count to 60 digits, rounded down."""
+    return _DOWN.divide(epsilon, Decimal(count))
+
+
 def exponential(exponent: Decimal) -> Decimal:
     """Return e**exponent to 60 digits."""
     return exponent.exp(Context(prec=_DIGITS))
@@ -72,15 +88,19 @@ def log_ratio(numerator: Fraction, denominator: Fraction) -> Decimal:
         return (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
 
 
-def micro(epsilon: Decimal) -> int:
-    """Return epsilon in millionths, rounded up: what a ledger is charged."""
-    # Computed logarithms carry an error of about 1e-59; a loss of 1 - 4e-20 must cost 1000000.
-    return int((epsilon * 1_000_000).quantize(Decimal(1), ROUND_CEILING))
+def micro(epsilon: Decimal, times: int = 1) -> int:
+    """Return `times` epsilon in millionths, rounded up: what a ledger is charged."""
+    return int(_UP.multiply(epsilon, times * _MILLION).to_integral_value(ROUND_CEILING))
+
+
+def written_up(epsilon: Decimal) -> str:
+    """Return epsilon rounded up to a millionth: a figure that covers it when written down."""
+    return f"{epsilon}" if epsilon.is_infinite() else f"{micro(epsilon) / 1e6:.6f}"
 
 
 def budget_micro(epsilon: Decimal) -> int:
     """Return epsilon in millionths, rounded down: what a cap allows."""
-    return int((epsilon * 1_000_000).quantize(Decimal(1), ROUND_FLOOR))
+    return int(_DOWN.multiply(epsilon, _MILLION).to_integral_value(ROUND_FLOOR))
 
 
 def probability(threshold: int) -> Fraction:

@@ -22,6 +22,7 @@ from client_sdk.mechanisms.thresholds import (
     floor_threshold,
     log_ratio,
     logistic,
+    part,
     probability,
 )
 from client_sdk.randomness import ONE, Coin
@@ -82,7 +83,7 @@ class SymmetricUnary(UnaryEncoding):
     @classmethod
     def from_epsilon(cls, domain: int, epsilon: Real) -> Self:
         """The channel with a loss of at most `epsilon`."""
-        kept = floor_threshold(logistic(checked_epsilon(epsilon) / 2))
+        kept = floor_threshold(logistic(part(checked_epsilon(epsilon), 2)))
         return cls(domain, kept, ONE - kept)
 
 

@@ -1,0 +1,221 @@
+"""Chance, enumerated: every possible random word of a small coin, and the source of real ones."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from client_sdk.randomness import ONE, Coin, PrfStream, keyed_tag
+
+Draw = Callable[[Coin], object]
+
+
+class Exhausted(Exception):
+    """The scripted bytes are used up."""
+
+
+def scripted(script: bytes) -> Callable[[int], bytes]:
+    """A source that gives exactly these bytes."""
+    left = iter(script)
+
+    def take(count: int) -> bytes:
+        try:
+            return bytes(next(left) for _ in range(count))
+        except RuntimeError as error:
+            raise Exhausted from error
+
+    return take
+
+
+def streams(length: int, alphabet: int) -> Iterator[bytes]:
+    """Every byte stream of a length over 0..alphabet-1."""
+    return map(bytes, product(range(alphabet), repeat=length))
+
+
+@pytest.mark.parametrize("if_one", range(9))
+@pytest.mark.parametrize("if_zero", range(9))
+def test_flip_bits_of_one_lane_has_exactly_the_stated_probabilities(
+    if_one: int, if_zero: int
+) -> None:
+    # word_bits=3: a round takes one byte per lane byte, of which one lane uses the lowest bit.
+    for bit in (0, 1):
+        ones = sum(
+            Coin(scripted(stream), 3).flip_bits(bit, 1, if_one, if_zero) for stream in streams(3, 2)
+        )
+        assert ones == (if_one if bit else if_zero)  # of 8 equally likely streams
+
+
+@pytest.mark.parametrize("bits", range(4))
+def test_flip_bits_of_two_lanes_are_independent(bits: int) -> None:
+    # 3 rounds of one byte, two lanes: 4**3 equally likely streams; the joint law must factor.
+    for if_one, if_zero in product(range(9), repeat=2):
+        counts = Counter(
+            Coin(scripted(stream), 3).flip_bits(bits, 2, if_one, if_zero)
+            for stream in streams(3, 4)
+        )
+        chance = [if_one if bits >> lane & 1 else if_zero for lane in (0, 1)]
+        for outcome in range(4):
+            expected = 1
+            for lane in (0, 1):
+                expected *= chance[lane] if outcome >> lane & 1 else 8 - chance[lane]
+            assert counts[outcome] == expected
+
+
+def test_flip_bits_uses_every_bit_of_every_byte_of_a_wide_lane_set() -> None:
+    # A threshold of one half is decided by the first bit of each lane's word alone, and a lane
+    # is 1 where that bit is 0: the first bytes, inverted, must be the result.
+    first = os.urandom(512)
+    flipped = Coin(lambda n: (first + os.urandom(n))[:n]).flip_bits(0, 4096, ONE // 2, ONE // 2)
+    assert flipped == int.from_bytes(first, "little") ^ ((1 << 4096) - 1)
+
+
+@pytest.mark.parametrize(("if_one", "if_zero", "result"), [(ONE, 0, 0b0101), (0, ONE, 0b1010)])
+def test_sure_and_impossible_events_are_just_that(if_one: int, if_zero: int, result: int) -> None:
+    for _ in range(50):
+        assert Coin().flip_bits(0b0101, 4, if_one, if_zero) == result
+
+
+def test_a_word_equal_to_the_threshold_is_a_zero() -> None:
+    # P must be T / 2**64, not (T + 1) / 2**64.
+    threshold = 0x0123456789ABCDEF
+    equal = scripted(threshold.to_bytes(8, "big"))
+    assert not Coin(equal).bernoulli(threshold)
+    below = scripted((threshold - 1).to_bytes(8, "big"))
+    assert Coin(below).bernoulli(threshold)
+
+
+@pytest.mark.parametrize("threshold", range(17))
+def test_bernoulli_is_exact(threshold: int) -> None:
+    # word_bits=4 keeps the upper half of a byte: 16 words, each from 16 of the 256 bytes.
+    heads = sum(Coin(scripted(bytes([b])), 4).bernoulli(threshold) for b in range(256))
+    assert heads == 16 * threshold
+
+
+@pytest.mark.parametrize("bound", range(1, 17))
+def test_uniform_gives_every_value_equally_often_and_rejects_the_rest(bound: int) -> None:
+    counts: Counter[int] = Counter()
+    rejected = 0
+    for byte in range(256):
+        try:
+            counts[Coin(scripted(bytes([byte])), 4).uniform(bound)] += 1
+        except Exhausted:
+            rejected += 1
+    assert counts == dict.fromkeys(range(bound), 16 * (16 // bound))
+    assert rejected == 16 * (16 % bound)
+
+
+def test_a_rejected_word_is_followed_by_a_fresh_one() -> None:
+    # bound 10 of 16: the word 15 is rejected, the word 3 is taken.
+    assert Coin(scripted(bytes([0xF0, 0x30])), 4).uniform(10) == 3
+
+
+@pytest.mark.parametrize("bound", [0, -1, ONE + 1])
+def test_uniform_refuses_bounds_that_would_never_end(bound: int) -> None:
+    with pytest.raises(ValueError, match=rf"bound must lie in 1\.\.2\*\*64, got bound={bound}"):
+        Coin().uniform(bound)
+
+
+def test_the_operating_system_is_the_default_source() -> None:
+    assert Coin()._source is os.urandom
+
+
+def test_seeding_the_random_module_does_not_repeat_noise() -> None:
+    # Case C28. Two equal draws of 4096 fair bits happen once in 2**4096 runs.
+    draws = set()
+    for _ in range(2):
+        random.seed(0)
+        draws.add(Coin().flip_bits(0, 4096, ONE // 2, ONE // 2))
+    assert len(draws) == 2
+
+
+def test_an_error_of_the_source_ends_the_draw() -> None:
+    def broken(count: int) -> bytes:
+        raise OSError("no entropy")
+
+    for draw in (
+        lambda coin: coin.bernoulli(1),
+        lambda coin: coin.uniform(2),
+        lambda coin: coin.flip_bits(0, 8, 1, 1),
+    ):
+        with pytest.raises(OSError, match="no entropy"):
+            draw(Coin(broken))
+
+
+@pytest.mark.parametrize("numerator", [1, 3, 8, 13])
+def test_real_draws_have_the_stated_frequency(numerator: int) -> None:
+    # 400,000 lanes; |C - nP| <= 5 sqrt(nP(1-P)) fails by chance with probability 5.7e-7
+    # (MECHANISMS.md section 18). A threshold wrong by 1 % of a sixteenth's share is 5+ sigma off
+    # for the middle cases: n = 400,000 resolves 0.0040 at P = 1/2.
+    threshold, lanes = numerator * ONE // 16, 4000
+    ones = sum(Coin().flip_bits(0, lanes, 0, threshold).bit_count() for _ in range(100))
+    n, p = 100 * lanes, numerator / 16
+    assert abs(ones - n * p) <= 5 * (n * p * (1 - p)) ** 0.5
+
+
+def test_two_forked_children_draw_different_noise() -> None:
+    coin = Coin()
+    coin.word()
+    draws = [in_a_child(lambda: coin.word().to_bytes(8, "big")) for _ in range(2)]
+    assert draws[0] != draws[1]  # equal by chance once in 2**64 runs
+
+
+def in_a_child(act: Callable[[], bytes]) -> bytes:
+    """What `act` returns in a forked copy of this process."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, act())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        data = answer.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return data
+
+
+@given(st.lists(st.integers(0, 200), max_size=8))
+def test_a_prf_stream_does_not_depend_on_how_it_is_cut(chunks: list[int]) -> None:
+    whole = PrfStream(b"k" * 32, b"context")(sum(chunks))
+    stream = PrfStream(b"k" * 32, b"context")
+    assert b"".join(stream(count) for count in chunks) == whole
+
+
+parts = st.lists(st.binary(max_size=6), max_size=4).map(tuple)
+
+
+@given(parts, parts)
+def test_prf_streams_of_different_contexts_differ(
+    one: tuple[bytes, ...], other: tuple[bytes, ...]
+) -> None:
+    # Equal 16 bytes by chance: once in 2**128.
+    same = PrfStream(b"k" * 32, *one)(16) == PrfStream(b"k" * 32, *other)(16)
+    assert same == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((b"ab", b"c"), (b"a", b"bc")),
+        ((b"a",), (b"a", b"")),
+        # A context that ends like another's first counter block.
+        ((b"a",), (b"a\x00\x00\x00\x00",)),
+        ((b"a", b"\x00\x00\x00\x00"), (b"a",)),
+    ],
+)
+def test_no_context_is_the_beginning_of_another(
+    one: tuple[bytes, ...], other: tuple[bytes, ...]
+) -> None:
+    long_one, long_other = PrfStream(b"k" * 32, *one)(320), PrfStream(b"k" * 32, *other)(320)
+    blocks = {long_one[i : i + 32] for i in range(0, 320, 32)}
+    assert blocks.isdisjoint(long_other[i : i + 32] for i in range(0, 320, 32))
+
+
+def test_keys_separate_streams_and_tags() -> None:
+    assert PrfStream(b"1" * 32, b"x")(32) != PrfStream(b"2" * 32, b"x")(32)
+    assert keyed_tag(b"1" * 32, b"x") != keyed_tag(b"2" * 32, b"x")
+    assert len(keyed_tag(b"1" * 32, b"x")) == 16

@@ -1,0 +1,310 @@
+"""Every mechanism through one exact audit; and the audit itself, against broken mechanisms."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from client_sdk.audit import audit, law
+from client_sdk.mechanisms import (
+    CATALOGUE,
+    GeneralizedRandomizedResponse,
+    Mechanism,
+    OptimizedUnary,
+    RandomizedResponse,
+    Rappor,
+    SymmetricUnary,
+    Value,
+)
+from client_sdk.randomness import ONE, Coin
+
+WORDS = ["chrome 155", "firefox 147", "safari 26", "edge 155", "", "ü", "a" * 1024]
+
+# mechanism, epsilon as configured, whether two of the audited values attain the stated loss
+CASES = [
+    pytest.param(RandomizedResponse.from_epsilon("0.01"), "0.01", True, id="warner-0.01"),
+    pytest.param(RandomizedResponse.from_epsilon(1), "1", True, id="warner-1"),
+    pytest.param(RandomizedResponse.from_epsilon(40), "40", True, id="warner-40"),
+    pytest.param(
+        RandomizedResponse.from_probabilities("0.75", "0.25"),
+        "1.0986122886681098",  # ln 3, golden.json thr-two-coin-64
+        True,
+        id="two-fair-coins",
+    ),
+    pytest.param(
+        RandomizedResponse.from_probabilities("0.72", "0.12"),
+        "1.791759469228055000812477358380702273",  # ln 6, MECHANISMS.md section 1
+        True,
+        id="two-biased-coins",
+    ),
+    pytest.param(
+        RandomizedResponse.from_probabilities("0.12", "0.72"),
+        "1.791759469228055000812477358380702273",
+        True,
+        id="two-biased-coins-inverted",
+    ),
+    pytest.param(GeneralizedRandomizedResponse.from_epsilon(2, 1), "1", True, id="grr-2-values"),
+    pytest.param(GeneralizedRandomizedResponse.from_epsilon(7, 2), "2", True, id="grr-7-values"),
+    pytest.param(
+        GeneralizedRandomizedResponse.from_epsilon(24, "0.3"), "0.3", True, id="grr-24-values"
+    ),
+    pytest.param(
+        GeneralizedRandomizedResponse.from_epsilon(300, 4), "4", True, id="grr-300-values"
+    ),
+    pytest.param(SymmetricUnary.from_epsilon(2, 1), "1", True, id="sue-2-values"),
+    pytest.param(SymmetricUnary.from_epsilon(5, 2), "2", True, id="sue-5-values"),
+    pytest.param(SymmetricUnary.from_epsilon(128, "0.7"), "0.7", True, id="sue-128-values"),
+    pytest.param(OptimizedUnary.from_epsilon(2, "0.5"), "0.5", True, id="oue-2-values"),
+    pytest.param(OptimizedUnary.from_epsilon(6, 1), "1", True, id="oue-6-values"),
+    pytest.param(OptimizedUnary.from_epsilon(128, 3), "3", True, id="oue-128-values"),
+    pytest.param(
+        Rappor.from_epsilons(1, 1, 1, epsilon=1, epsilon_permanent=2), "1", False, id="rappor-1-bit"
+    ),
+    pytest.param(
+        Rappor(4, 1, 2, f="0.5", p="0.5", q="0.75"), "0.537143", True, id="rappor-one-hot"
+    ),
+    pytest.param(
+        Rappor(5, 2, 4, f="0.5", p="0.5", q="0.75"), "1.074286", True, id="rappor-two-hashes"
+    ),
+    pytest.param(
+        # eps_1 = eps_inf = 2 ln 3 rounded up: one report tells everything it ever can.
+        Rappor(4, 1, 1, f="0.5", p=0, q=1),
+        "2.197225",
+        True,
+        id="rappor-one-time",
+    ),
+    pytest.param(
+        # Two sets of three among four bits share two: only one bit each way can differ.
+        Rappor(4, 3, 8, f="0.5", p="0.25", q="0.75"),
+        "1.021652",
+        True,
+        id="rappor-values-always-overlap",
+    ),
+    pytest.param(
+        Rappor.from_epsilons(128, 2, 64, epsilon=1, epsilon_permanent=4),
+        "1",
+        True,
+        id="rappor-128-bits",
+    ),
+    pytest.param(
+        Rappor.from_epsilons(4096, 2, 64, epsilon=2, epsilon_permanent=8),
+        "2",
+        True,
+        id="rappor-4096-bits",
+    ),
+]
+
+
+def test_every_registered_mechanism_is_audited() -> None:
+    audited = {case.values[0].name for case in CASES}
+    assert audited == set(CATALOGUE)
+
+
+@pytest.mark.parametrize(("mechanism", "configured", "attained"), CASES)
+def test_the_shipped_code_has_the_channel_and_the_loss_that_it_states(
+    mechanism: Mechanism, configured: str, attained: bool
+) -> None:
+    found = audit(mechanism, WORDS)
+    assert found.problems == []  # rows sum to 1 and supports are those of channel()
+    assert found.worst <= mechanism.epsilon <= Decimal(configured)
+    assert (found.worst == mechanism.epsilon) == attained
+    assert (found.worst_permanent is None) == (mechanism.epsilon_permanent is None)
+    if mechanism.epsilon_permanent is not None:
+        assert found.worst_permanent is not None
+        assert (found.worst_permanent == mechanism.epsilon_permanent) == attained
+        assert mechanism.epsilon <= mechanism.epsilon_permanent
+
+
+@pytest.mark.parametrize(("mechanism", "configured", "attained"), CASES)
+def test_p_true_and_p_false_are_the_channel(
+    mechanism: Mechanism, configured: str, attained: bool
+) -> None:
+    value: Value = "chrome 155" if mechanism.domain is None else mechanism.domain - 1
+    own = mechanism.cells_for(value, 0)
+    assert list(own) == sorted(set(own))
+    stated = mechanism.channel(value, 0)
+    assert len(stated) == mechanism.cells
+    for cell, chance in enumerate(stated):
+        assert chance == (mechanism.p_true if cell in own else mechanism.p_false)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        pytest.param(GeneralizedRandomizedResponse.from_epsilon(4096, 8), id="grr-4096-values"),
+        pytest.param(SymmetricUnary.from_epsilon(4096, 4), id="sue-4096-values"),
+        pytest.param(OptimizedUnary.from_epsilon(4096, 1), id="oue-4096-values"),
+    ],
+)
+def test_the_largest_domains_are_sound_too(mechanism: Mechanism) -> None:
+    found = audit(mechanism)
+    assert found.problems == []
+    assert found.worst == mechanism.epsilon
+
+
+def test_replaying_all_branches_gives_the_law_of_a_known_program() -> None:
+    def draw(coin: Coin) -> int:
+        return coin.uniform(3) if coin.bernoulli(ONE // 4) else 7
+
+    outcomes, branches = law(draw)
+    assert outcomes == {
+        0: Fraction(1, 12),
+        1: Fraction(1, 12),
+        2: Fraction(1, 12),
+        7: Fraction(3, 4),
+    }
+    assert branches == 4
+
+
+# Broken mechanisms. Each is a mistake that somebody has shipped or could; the audit must tell.
+
+
+class KeepsTruthTooOften(GeneralizedRandomizedResponse):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        keep = coin.bernoulli(self.keep + 1)  # by one part in 2**64
+        shift = 1 + coin.uniform(self.cells - 1)
+        return permanent if keep else (permanent + shift) % self.cells
+
+
+class RedrawsFromAll(GeneralizedRandomizedResponse):
+    """Case C03: the redraw-from-all-k law under the flip-to-other law's name."""
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        return permanent if coin.bernoulli(self.keep) else coin.uniform(self.cells)
+
+
+class TrueBitNotCleared(OptimizedUnary):
+    """Case C06: pure-LDP kept the true bit with probability p on top of the noise."""
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        noisy = coin.flip_bits(0, self.cells, self.one_if_one, self.one_if_zero)
+        return noisy | (permanent if coin.bernoulli(self.one_if_one) else 0)
+
+
+class OneBitWithoutNoise(SymmetricUnary):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        noisy = coin.flip_bits(permanent, self.cells, self.one_if_one, self.one_if_zero)
+        return noisy & ~1 | permanent & 1
+
+
+class NarrowDraw(SymmetricUnary):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        low = (1 << self.cells - 1) - 1
+        noisy = coin.flip_bits(permanent & low, self.cells - 1, self.one_if_one, self.one_if_zero)
+        return noisy | permanent & ~low
+
+
+class OneDrawForTwoBits(SymmetricUnary):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        noisy = coin.flip_bits(permanent, self.cells, self.one_if_one, self.one_if_zero)
+        return noisy & ~2 | (noisy & 1) << 1
+
+
+class OneWordForAllBits(SymmetricUnary):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        word = coin.word()
+        return sum(
+            (word < (self.one_if_one if permanent >> i & 1 else self.one_if_zero)) << i
+            for i in range(self.cells)
+        )
+
+
+class NoNoise(SymmetricUnary):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        return permanent
+
+
+class PermanentWithoutNoise(Rappor):
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        return sum(1 << cell for cell in self.cells_for(value, cohort))
+
+
+class PermanentSkipsABit(Rappor):
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        noisy = super().permanent(value, cohort, coin)
+        encoded = sum(1 << cell for cell in self.cells_for(value, cohort))
+        top = 1 << self.cells - 1
+        return noisy & ~top | encoded & top
+
+
+class PermanentRedrawnFresh(Rappor):
+    """Draws its remembered noise anew in every report: nothing is remembered."""
+
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        return sum(1 << cell for cell in self.cells_for(value, cohort))
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        again = coin.flip_bits(permanent, self.cells, self.one_if_set, self.one_if_unset)
+        return super().instantaneous(again, coin)
+
+
+class WrongStatement(OptimizedUnary):
+    def channel(self, value: Value, cohort: int) -> list[Fraction]:
+        return [self.p_true] * self.cells
+
+
+class UnderstatedLoss(RandomizedResponse):
+    def __init__(self, yes_if_yes: int, yes_if_no: int) -> None:
+        super().__init__(yes_if_yes, yes_if_no)
+        self.epsilon -= Decimal("1e-30")
+
+
+def rappor(kind: type[Rappor], bits: int) -> Rappor:
+    return kind(bits, 2, 4, f="0.5", p="0.5", q="0.75")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(KeepsTruthTooOften.from_epsilon(5, 1), id="truth-kept-too-often"),
+        pytest.param(RedrawsFromAll.from_epsilon(5, 1), id="redraw-from-all"),
+        *(
+            pytest.param(kind.from_epsilon(bits, 1), id=f"{kind.__name__}-{bits}-bits")
+            for bits in (4, 64)
+            for kind in (
+                TrueBitNotCleared,
+                OneBitWithoutNoise,
+                NarrowDraw,
+                OneDrawForTwoBits,
+                OneWordForAllBits,
+                NoNoise,
+                WrongStatement,
+            )
+        ),
+        *(
+            pytest.param(rappor(kind, bits), id=f"{kind.__name__}-{bits}-bits")
+            for bits in (5, 64)
+            for kind in (PermanentWithoutNoise, PermanentSkipsABit, PermanentRedrawnFresh)
+        ),
+        pytest.param(UnderstatedLoss.from_epsilon(1), id="understated-loss"),
+    ],
+)
+def test_a_broken_mechanism_is_reported(broken: Mechanism) -> None:
+    found = audit(broken, WORDS)
+    assert not found.sound
+    assert found.problems
+
+
+def test_the_loss_of_a_true_bit_not_cleared_is_the_published_one() -> None:
+    # Case C06: epsilon 1 becomes 1.551445 (pure-LDP PR#12, arXiv 2309.01597).
+    found = audit(TrueBitNotCleared.from_epsilon(4, 1))
+    assert float(found.worst) == pytest.approx(1.551445, abs=1e-6)
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "up"])
+def test_thresholds_rounded_to_nearest_or_up_exceed_the_configured_epsilon(
+    rounding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rounded(probability: Fraction | Decimal) -> int:
+        scaled = Fraction(probability) * ONE
+        return round(scaled) if rounding == "nearest" else -int((-scaled).__floor__())
+
+    def exceeding() -> Sequence[Decimal]:
+        epsilons = [Decimal(n) / 8 for n in range(1, 65)]
+        return [e for e in epsilons if audit(RandomizedResponse.from_epsilon(e)).worst > e]
+
+    assert exceeding() == []
+    monkeypatch.setattr("client_sdk.mechanisms.randomized_response.floor_threshold", rounded)
+    assert Decimal(4) in exceeding()  # golden.json thr-warner-4-64-nearest: over target
