@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from client_sdk.absence import watched
 from client_sdk.epochs import day_of
 from client_sdk.errors import WrongType
+from client_sdk.pending import Pending, current_epoch
 from client_sdk.randomness import Coin
-from client_sdk.recorder import Pending, current_epoch
 from client_sdk.registry import Registry, load
 from client_sdk.state import default_directory
 from client_sdk.transport import HttpTransport, Transport
@@ -95,14 +96,16 @@ class Client:
         self._inherited: list[Worker] = []
         self._worker = self._make_worker()
         atexit.register(self.close)
+        if enabled and watched(self.registry):
+            self._worker.watch()
 
     def record(self, metric: str, value: object) -> None:
         """Answer a metric's question for the current epoch; the first answer counts.
 
         Never raises and never waits. What cannot be reported is counted in `dropped`:
         disabled, unknown_metric, wrong_type, not_started, expired, already_reported,
-        does_not_fit, budget_exhausted, no_state, suspended, queue_full, opted_out, closed,
-        internal_error. There too, though reported: clamped.
+        not_sampled, not_its_turn, does_not_fit, budget_exhausted, no_state, suspended,
+        queue_full, opted_out, closed, internal_error. There too, though reported: clamped.
         """
         try:
             reason = self._record(metric, value)

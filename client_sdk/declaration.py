@@ -4,14 +4,15 @@ Strict on purpose: a misspelt key would otherwise silently mean a default epsilo
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 from client_sdk.epochs import LENGTHS
-from client_sdk.errors import ParameterError, RegistryError
-from client_sdk.mechanisms import Mechanism, Rappor, build, choose
+from client_sdk.errors import ParameterError, RegistryError, WrongType
+from client_sdk.mechanisms import Mechanism, Rappor, Value, build, choose
 from client_sdk.mechanisms.thresholds import written_up
 from client_sdk.metric import Label, Memoize, Metric, normalized
 
@@ -173,13 +174,14 @@ def metric_from(name: str, table: Table, contact: str) -> Metric:
     owners = table.take_texts("owners", [contact])
     if not owners:
         raise table.fail("owners", "must name somebody who looks at the result", owners)
+    length = table.take_choice("epoch", LENGTHS)
     metric = Metric(
         name=name,
         question=question,
         type=kind,
         mechanism=mechanism,
         epsilon=epsilon,
-        epoch=table.take_choice("epoch", LENGTHS),
+        epoch=length,
         starts=starts,
         expires=expires,
         sensitivity=table.take_choice("sensitivity", SENSITIVITIES),
@@ -187,16 +189,51 @@ def metric_from(name: str, table: Table, contact: str) -> Metric:
         memoize=memoize,
         min_reports=table.take_integer("min_reports", 1, 10**9, 100),
         grace_days=table.take_integer("grace", 0, 31, 3),
+        every=_every(table, length),
+        sample=_sample(table),
         **domain,
     )
-    every = table.take_integer("every", 1, 10_000, 1)
-    if every > 1:
-        raise table.fail("every", "above 1 is not supported by this version; remove it", every)
-    table.refuse_for_now("sample", "sampled metrics")
-    table.refuse_for_now("when_absent", "reports of absence")
+    metric = replace(metric, when_absent=_when_absent(table, metric))
     table.refuse_for_now("joint", "joint metrics")
     table.finish()
     return metric
+
+
+def _every(table: Table, length: str) -> int:
+    every = table.take_integer("every", 1, 1000, 1)
+    if every > 1 and length == "once":
+        raise table.fail("every", "must be 1 where epoch is once", every)
+    return every
+
+
+def _sample(table: Table) -> Decimal:
+    sample = table.take_number("sample", Decimal(1))
+    assert sample is not None
+    if not Decimal("0.000001") <= sample <= 1:
+        raise table.fail("sample", "must lie in 0.000001..1", sample)
+    return sample
+
+
+def _when_absent(table: Table, metric: Metric) -> Value | None:
+    value = table.take("when_absent", None)
+    if value is None:
+        return None
+    if metric.epoch == "once" or metric.grace_days == 0:
+        raise table.fail(
+            "when_absent",
+            "needs an epoch that repeats and a grace of at least a day: its reports leave after "
+            "the epoch has ended",
+            value,
+        )
+    try:
+        encoded, clamped = metric.encode(value)
+    except WrongType as error:
+        raise table.fail(
+            "when_absent", f"must be a value of the metric ({error})", value
+        ) from error
+    if clamped:
+        raise table.fail("when_absent", "must be a value of the metric", value)
+    return encoded
 
 
 def _boolean(table: Table) -> dict[str, Any]:

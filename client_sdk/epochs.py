@@ -95,11 +95,3 @@ def as_length(text: str) -> EpochLength:
     if text not in LENGTHS:
         raise ValueError(f"an epoch must be one of {', '.join(LENGTHS)}, got {text!r}")
     return text
-
-
-def epochs_between(length: EpochLength, starts: date, expires: date) -> int:
-    """Return how many epochs share a day with [starts, expires)."""
-    if expires <= starts:
-        return 0
-    last = epoch_of(length, expires - timedelta(days=1))
-    return last - epoch_of(length, starts) + 1

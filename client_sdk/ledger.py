@@ -10,7 +10,7 @@ the clock and which metrics were recorded.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from client_sdk.epochs import day_of, epoch_of
@@ -30,12 +30,17 @@ class Share:
         reserved: What the metric may spend over the device's life.
         spent: What it has spent.
         fits: Whether its share fitted when it was reserved; a metric that does not fit is off.
+        reports: How many reports were charged.
+        changes: Bound that also covers when values changed: for memoized metrics the loss of
+            the fresh stage in every report, else what was spent. None: there is no bound.
     """
 
     metric: str
     reserved: int
     spent: int
     fits: bool
+    reports: int = 0
+    changes: int | None = 0
 
 
 class Ledger:
@@ -48,26 +53,45 @@ class Ledger:
     def shares(self) -> Iterator[Share]:
         """Yield all shares by metric name."""
         rows = self._connection.execute(
-            "SELECT metric, reserved, spent, fits FROM shares ORDER BY metric"
+            "SELECT metric, reserved, spent, fits, reports, changes FROM shares ORDER BY metric"
         )
-        for metric, reserved, spent, fits in rows:
-            yield Share(metric, reserved, spent, bool(fits))
+        for metric, reserved, spent, fits, reports, changes in rows:
+            yield Share(metric, reserved, spent, bool(fits), reports, changes)
 
     def spent(self) -> int:
         """Return the micro-epsilon spent in the device's life."""
         row = self._connection.execute("SELECT coalesce(sum(spent), 0) FROM shares").fetchone()
         return int(row[0])
 
-    def reserve(self, registry: Registry, now: float) -> None:
-        """Reserve each metric's share of what life has left, in file order."""
+    def reserve(
+        self,
+        registry: Registry,
+        now: float,
+        takes_part: Callable[[Metric], bool] = lambda metric: True,
+    ) -> None:
+        """Reserve each metric's share of what life has left, in file order.
+
+        A metric that the file no longer has gives back what it did not spend; spent stays spent.
+
+        Args:
+            registry: The metrics.
+            now: Unix time in seconds.
+            takes_part: Says whether the device is in a metric's sample; no share if not.
+        """
+        for old in list(self.shares()):
+            if old.metric not in registry.metrics and old.metric != ELSEWHERE:
+                self._connection.execute(
+                    "UPDATE shares SET reserved = spent WHERE metric = ?", (old.metric,)
+                )
         for metric in registry.metrics.values():
             share = self._share(metric.name)
             held = share.reserved if share else 0
             spent = share.spent if share else 0
-            needed = spent + self._future(metric, now)
+            needed = spent + (self._future(metric, now) if takes_part(metric) else 0)
             fits = needed <= held or needed - held <= self._lifetime - self._reserved()
             self._connection.execute(
-                "INSERT INTO shares VALUES (?, ?, ?, ?) ON CONFLICT (metric) "
+                "INSERT INTO shares (metric, reserved, spent, fits) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (metric) "
                 "DO UPDATE SET reserved = excluded.reserved, fits = excluded.fits",
                 (metric.name, max(held, needed) if fits else held, spent, fits),
             )
@@ -79,7 +103,9 @@ class Ledger:
             None when charged, else the reason: "already_reported", "does_not_fit" or
             "budget_exhausted".
         """
-        if self._marked(metric, epoch, epoch):
+        # Also when `every` was edited meanwhile: never two reports in one block.
+        first = metric.block_of(epoch) * metric.every
+        if self._has_reported(metric, first, first + metric.every - 1):
             return "already_reported"
         share = self._share(metric.name)
         if share is None or not share.fits:
@@ -88,7 +114,9 @@ class Ledger:
         if share.spent + charge > share.reserved or self.spent() + charge > self._lifetime:
             return "budget_exhausted"
         self._connection.execute(
-            "UPDATE shares SET spent = spent + ? WHERE metric = ?", (charge, metric.name)
+            "UPDATE shares SET spent = spent + ?, reports = reports + 1, changes = changes + ? "
+            "WHERE metric = ?",
+            (charge, metric.change_charge, metric.name),
         )
         if metric.memoize is not None and charge:
             self._connection.execute(
@@ -106,37 +134,51 @@ class Ledger:
         missing = server_spent - self.spent()
         if missing > 0:
             self._connection.execute(
-                "INSERT INTO shares VALUES (?, ?, ?, 0) ON CONFLICT (metric) DO UPDATE SET "
-                "reserved = reserved + excluded.reserved, spent = spent + excluded.spent",
-                (ELSEWHERE, missing, missing),
+                "INSERT INTO shares (metric, reserved, spent, fits, changes) "
+                "VALUES (?, ?, ?, 0, ?) ON CONFLICT (metric) "
+                "DO UPDATE SET reserved = reserved + excluded.reserved, "
+                "spent = spent + excluded.spent, changes = changes + excluded.changes",
+                (ELSEWHERE, missing, missing, missing),
             )
 
     def _share(self, metric: str) -> Share | None:
-        row = self._connection.execute(
-            "SELECT reserved, spent, fits FROM shares WHERE metric = ?", (metric,)
-        ).fetchone()
-        return None if row is None else Share(metric, row[0], row[1], bool(row[2]))
+        found = [share for share in self.shares() if share.metric == metric]
+        return found[0] if found else None
 
     def _reserved(self) -> int:
         row = self._connection.execute("SELECT coalesce(sum(reserved), 0) FROM shares").fetchone()
         return int(row[0])
 
-    def _marked(self, metric: Metric, first: int, last: int) -> int:
-        """Return how many epochs in [first, last] have been reported."""
+    def _has_reported(self, metric: Metric, first: int, last: int) -> bool:
+        """Say whether any epoch in [first, last] was charged."""
         row = self._connection.execute(
-            "SELECT count(*) FROM marks WHERE metric = ? AND length = ? AND epoch BETWEEN ? AND ?",
+            "SELECT 1 FROM marks WHERE metric = ? AND length = ? AND epoch BETWEEN ? AND ?",
             (metric.name, metric.epoch, first, last),
+        ).fetchone()
+        return row is not None
+
+    def _blocks_reported(self, metric: Metric, first_epoch: int) -> int:
+        """Return how many blocks have been reported, from the one that holds an epoch on."""
+        row = self._connection.execute(
+            "SELECT count(DISTINCT epoch / ?) FROM marks "
+            "WHERE metric = ? AND length = ? AND epoch >= ? AND epoch <= ?",
+            (
+                metric.every,
+                metric.name,
+                metric.epoch,
+                metric.block_of(first_epoch) * metric.every,
+                epoch_of(metric.epoch, metric.expires),
+            ),
         ).fetchone()
         return int(row[0])
 
     def _future(self, metric: Metric, now: float) -> int:
-        """Return what the metric can still be charged for epochs that are not reported yet."""
+        """Return what the metric can still be charged for blocks that are not reported yet."""
         today = max(day_of(now), metric.starts)
         if metric.memoize is not None:
             return min(metric.share(today), self._due(metric))
-        last = epoch_of(metric.epoch, metric.expires)
-        reported = self._marked(metric, epoch_of(metric.epoch, today), last)
-        return metric.share(today) - reported * metric.charge
+        reported = self._blocks_reported(metric, epoch_of(metric.epoch, today))
+        return max(0, metric.share(today) - reported * metric.charge)
 
     def _due(self, metric: Metric) -> int:
         """Return the charge of the next report.

@@ -12,15 +12,16 @@ import math
 import unicodedata
 from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
-from client_sdk.epochs import EpochLength, epochs_between
+from client_sdk.epochs import EpochLength, epoch_of
 from client_sdk.errors import WrongType
 from client_sdk.mechanisms import Mechanism, Value
-from client_sdk.mechanisms.thresholds import micro
+from client_sdk.mechanisms.thresholds import floor_threshold, micro, probability
 
 MetricType = Literal["boolean", "category", "ordinal", "number", "string"]
 Label = bool | int | str
@@ -55,6 +56,10 @@ class Metric:
         missing: Index (or string) that NaN and None are reported as.
         catch_all: Index that values outside the list are reported as.
         grace_days: Days after an epoch's end during which its reports are still accepted.
+        every: Each device reports in one of so many epochs.
+        sample: Share of devices that take part, in (0, 1].
+        when_absent: What is reported for an epoch in which nothing was recorded; None: nothing,
+            and estimates are about devices that recorded.
         candidates: For strings, the values that a release looks for.
     """
 
@@ -76,6 +81,9 @@ class Metric:
     candidates: tuple[str, ...] = ()
     min_reports: int = 100
     grace_days: int = 3
+    every: int = 1
+    sample: Decimal = Decimal(1)
+    when_absent: Value | None = None
 
     def encode(self, value: object) -> tuple[Value, bool]:
         """Map what the host recorded into the domain.
@@ -112,7 +120,35 @@ class Metric:
     @cached_property
     def fingerprint(self) -> str:
         """Names this version of the metric on the wire and in tallies. 16 hex digits."""
-        return _digest({"channel": self.channel_hash, "epoch": self.epoch})[:16]
+        version = {
+            "channel": self.channel_hash,
+            "epoch": self.epoch,
+            "every": self.every,
+            "sample": self.sample_threshold,
+            "when_absent": self.when_absent,
+        }
+        return _digest(version)[:16]
+
+    @property
+    def sample_threshold(self) -> int:
+        """The sampling rate as a threshold out of 2**64."""
+        return floor_threshold(self.sample)
+
+    @property
+    def inclusion(self) -> Fraction:
+        """The probability that a device reports in a given epoch."""
+        return probability(self.sample_threshold) / self.every
+
+    def block_of(self, epoch: int) -> int:
+        """Return the block of `every` epochs that an epoch belongs to."""
+        return epoch // self.every
+
+    def blocks(self, since: date, until: date) -> int:
+        """Return how many blocks share a day with [since, until): the most reports in it."""
+        if until <= since:
+            return 0
+        last = self.block_of(epoch_of(self.epoch, until - timedelta(days=1)))
+        return last - self.block_of(epoch_of(self.epoch, since)) + 1
 
     @cached_property
     def charge(self) -> int:
@@ -123,12 +159,34 @@ class Metric:
         assert self.mechanism.epsilon_permanent is not None
         return micro(self.mechanism.epsilon_permanent, self.memoize.distinct_values)
 
+    def most_reports_in(self, days: int) -> int:
+        """Return the most reports that one device can make in any `days` consecutive UTC days."""
+        # Enough starting days to meet every way in which a window can lie across epochs.
+        period = {"day": 1, "week": 7, "month": 366, "once": 1}[self.epoch] * self.every
+        first = max(self.starts, date(1972, 1, 1))
+        last = min(self.expires - timedelta(days=1), first + timedelta(days=min(period, 4000)))
+        starting = (first + timedelta(days=shift) for shift in range((last - first).days + 1))
+        return max(
+            self.blocks(day, min(day + timedelta(days=days), self.expires)) for day in starting
+        )
+
     def share(self, since: date) -> int:
         """Return the micro-epsilon that the metric can still spend from a UTC date on."""
-        epochs = epochs_between(self.epoch, max(self.starts, since), self.expires)
+        reports = self.blocks(max(self.starts, since), self.expires)
         if self.memoize is not None:
-            return self.charge if epochs else 0
-        return self.charge * epochs
+            return self.charge if reports else 0
+        return self.charge * reports
+
+    @cached_property
+    def change_charge(self) -> int | None:
+        """What one report adds to the bound that also covers changes, in micro-epsilon.
+
+        A memoized metric's `charge` compares histories that change at the same times. Any two
+        histories differ per report by at most the loss of the fresh stage (reference 10.3).
+        None where there is no bound: the remembered response itself is sent.
+        """
+        loss = self.mechanism.epsilon_instantaneous
+        return None if loss.is_infinite() else micro(loss)
 
 
 def _digest(shape: object) -> str:

@@ -5,28 +5,18 @@ retry and upload can change nothing about privacy any more.
 """
 
 import sqlite3
-from dataclasses import dataclass
 
-from client_sdk.epochs import DAY_SECONDS, day_of, end_of, epoch_of, first_day
+from client_sdk.absence import unrecorded, watch
+from client_sdk.epochs import end_of
 from client_sdk.ledger import Ledger
 from client_sdk.mechanisms import Value
 from client_sdk.metric import Metric
+from client_sdk.pending import Pending, keep_until
 from client_sdk.randomness import Coin, PrfStream, keyed_tag
 from client_sdk.registry import Registry
 from client_sdk.report import Report, report_to_json
+from client_sdk.spreading import is_turn, takes_part
 from client_sdk.state import State
-
-
-@dataclass(frozen=True, repr=False)
-class Pending:
-    """A value on its way from the host's thread to the transaction; lives in memory only.
-
-    Its repr is the default one on purpose: values never reach a log or a traceback.
-    """
-
-    metric: Metric
-    epoch: int
-    value: Value
 
 
 class Recorder:
@@ -45,7 +35,9 @@ class Recorder:
         self._coin = coin
         self._secret = state.secret
         with state.transaction() as connection:
-            Ledger(connection, registry.lifetime_micro).reserve(registry, now)
+            ledger = Ledger(connection, registry.lifetime_micro)
+            ledger.reserve(registry, now, lambda metric: takes_part(self._secret, metric))
+            watch(connection, registry, now)
 
     def store(self, pending: list[Pending]) -> list[str]:
         """Charge, randomize and spool values; all of it becomes durable at once.
@@ -60,12 +52,31 @@ class Recorder:
         with self._state.transaction() as connection:
             ledger = Ledger(connection, self._registry.lifetime_micro)
             for each in pending:
-                reason = ledger.charge(each.metric, each.epoch)
+                reason = self._refusal(each) or ledger.charge(each.metric, each.epoch)
                 if reason is None:
                     self._spool(connection, each)
                 else:
                     dropped.append(reason)
         return dropped
+
+    def report_absence(self, now: float) -> None:
+        """Report `when_absent` for every watched epoch that is over without a record.
+
+        Raises:
+            StateError: Nothing was stored.
+        """
+        with self._state.transaction() as connection:
+            absent = list(unrecorded(connection, self._registry, now))
+        if absent:
+            self.store(absent)
+
+    def _refusal(self, pending: Pending) -> str | None:
+        """Return why the device's secret keeps it from reporting now, whatever the value."""
+        if not takes_part(self._secret, pending.metric):
+            return "not_sampled"
+        if not is_turn(self._secret, pending.metric, pending.epoch):
+            return "not_its_turn"
+        return None
 
     def _spool(self, connection: sqlite3.Connection, pending: Pending) -> None:
         metric, mechanism = pending.metric, pending.metric.mechanism
@@ -81,9 +92,12 @@ class Recorder:
             cohort=cohort,
             response=mechanism.instantaneous(permanent, self._coin),
         )
+        # With when_absent all reports leave after the epoch: an early one would tell that
+        # something was recorded.
+        not_before = 0.0 if metric.when_absent is None else end_of(metric.epoch, pending.epoch)
         connection.execute(
-            "INSERT INTO spool (keep_until, report) VALUES (?, ?)",
-            (keep_until(metric, pending.epoch), report_to_json(report, mechanism)),
+            "INSERT INTO spool (not_before, keep_until, report) VALUES (?, ?, ?)",
+            (not_before, keep_until(metric, pending.epoch), report_to_json(report, mechanism)),
         )
 
     def _remembered(
@@ -144,17 +158,3 @@ def _memory_key(metric: Metric, value: Value) -> tuple[bytes, ...]:
 
 def _packed(metric: Metric, permanent: int) -> bytes:
     return permanent.to_bytes((metric.mechanism.cells + 7) // 8, "little")
-
-
-def current_epoch(metric: Metric, now: float) -> int:
-    """Return the epoch that a value recorded now belongs to."""
-    return epoch_of(metric.epoch, day_of(now))
-
-
-def keep_until(metric: Metric, epoch: int) -> float:
-    """Return the Unix time after which the server cannot want a report any more."""
-    end = end_of(metric.epoch, epoch)
-    if metric.epoch == "once":
-        expires = metric.expires
-        end = float((expires - first_day("day", 0)).days * DAY_SECONDS)
-    return end + metric.grace_days * DAY_SECONDS

@@ -25,6 +25,14 @@ _NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 
 
 @dataclass(frozen=True)
+class Window:
+    """A promise about short times: at most `epsilon` of fresh-noise charges in any `days` days."""
+
+    days: int
+    epsilon: Decimal
+
+
+@dataclass(frozen=True)
 class Registry:
     """A project's metrics, in file order.
 
@@ -34,6 +42,7 @@ class Registry:
         contact: Who answers questions about the collection.
         metrics: By name.
         text: The file as it was read.
+        window: The promise over any few days, None without one.
     """
 
     project: str
@@ -41,6 +50,7 @@ class Registry:
     contact: str
     metrics: Mapping[str, Metric]
     text: str = field(repr=False)
+    window: Window | None = None
 
     @property
     def lifetime_micro(self) -> int:
@@ -100,7 +110,7 @@ def _registry(text: str, document: dict[str, Any]) -> Registry:
     name = project.take_text("name")
     lifetime = project.take_epsilon("lifetime_epsilon", most=Decimal(1000))
     contact = project.take_text("contact")
-    project.refuse_for_now("window", "budgets over sliding windows")
+    window = _window(project)
     project.finish()
     tables = root.take_table("metrics")
     metrics = {}
@@ -111,9 +121,22 @@ def _registry(text: str, document: dict[str, Any]) -> Registry:
     if not metrics:
         raise RegistryError("metrics", "must declare at least one metric", {})
     root.finish()
-    registry = Registry(name, lifetime, contact, metrics, text)
+    registry = Registry(name, lifetime, contact, metrics, text, window)
     _check_shares(registry)
+    if window is not None:
+        _check_window(registry, window)
     return registry
+
+
+def _window(project: Table) -> Window | None:
+    if "window" not in project.values:
+        return None
+    table = project.take_table("window")
+    window = Window(
+        table.take_integer("days", 1, 366), table.take_epsilon("epsilon", most=Decimal(1000))
+    )
+    table.finish()
+    return window
 
 
 def _check_shares(registry: Registry) -> None:
@@ -126,4 +149,22 @@ def _check_shares(registry: Registry) -> None:
             f"must cover the shares of all metrics, which add up to {total / 1e6:g} ({listed}); "
             "raise it, lower an epsilon, or let a metric expire sooner",
             f"{registry.lifetime_epsilon}",
+        )
+
+
+def _check_window(registry: Registry, window: Window) -> None:
+    """Check the worst case: a window may touch an epoch more than it is long."""
+    worst = {
+        metric.name: metric.charge * metric.most_reports_in(window.days)
+        for metric in registry.metrics.values()
+        if metric.memoize is None
+    }
+    total = sum(worst.values())
+    if total > budget_micro(window.epsilon):
+        listed = ", ".join(f"{name} {charge / 1e6:g}" for name, charge in worst.items())
+        raise RegistryError(
+            "project.window",
+            f"must cover what a device can spend in any {window.days} days, which adds up to "
+            f"{total / 1e6:g} ({listed}); raise its epsilon, or use longer epochs or `every`",
+            f"{window.epsilon}",
         )

@@ -31,7 +31,7 @@ _TABLES = """
 CREATE TABLE device (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE shares (
     metric TEXT PRIMARY KEY, reserved INTEGER NOT NULL, spent INTEGER NOT NULL,
-    fits INTEGER NOT NULL
+    fits INTEGER NOT NULL, reports INTEGER NOT NULL DEFAULT 0, changes INTEGER DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE marks (
     metric TEXT NOT NULL, length TEXT NOT NULL, epoch INTEGER NOT NULL,
@@ -46,8 +46,13 @@ CREATE TABLE memory (
     permanent BLOB NOT NULL, UNIQUE (metric, channel, tag)
 );
 CREATE TABLE spool (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, keep_until REAL NOT NULL, report TEXT NOT NULL
+    id INTEGER PRIMARY KEY AUTOINCREMENT, not_before REAL NOT NULL DEFAULT 0, keep_until REAL NOT NULL,
+    report TEXT NOT NULL
 );
+CREATE TABLE watched (
+    metric TEXT NOT NULL, length TEXT NOT NULL, since INTEGER NOT NULL,
+    PRIMARY KEY (metric, length)
+) WITHOUT ROWID;
 CREATE TABLE batch (
     sequence INTEGER PRIMARY KEY, nonce TEXT NOT NULL, body BLOB NOT NULL,
     reports INTEGER NOT NULL, keep_until REAL NOT NULL
@@ -172,9 +177,10 @@ class State:
         self._put("sequence", sequence.to_bytes(8, "big"))
         return sequence
 
-    def empty_queue(self) -> int:
-        """Delete everything that waits to be sent and return how many reports that were."""
-        with self.transaction():
+    def withdraw(self) -> int:
+        """Delete what waits to be sent, watch for absences no more; return how many reports."""
+        with self.transaction() as connection:
+            connection.execute("DELETE FROM watched")
             return self._empty_queue()
 
     def queued(self) -> int:

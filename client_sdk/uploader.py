@@ -67,7 +67,7 @@ class Uploader:
         self._may_send = may_send
 
     def run(self, now: float) -> Outcome:
-        """Send everything that waits.
+        """Send everything that waits and may leave by now.
 
         Args:
             now: Unix time in seconds; reports past their grace are dropped and counted.
@@ -79,7 +79,7 @@ class Uploader:
             return Outcome("suspended")
         self._drop_overdue(now)
         while True:
-            batch = self._outstanding() or self._make_batch()
+            batch = self._outstanding() or self._make_batch(now)
             if batch is None:
                 return Outcome("done")
             try:
@@ -129,11 +129,12 @@ class Uploader:
             ).fetchone()
         return None if row is None else _Batch(*row)
 
-    def _make_batch(self) -> "_Batch | None":
+    def _make_batch(self, now: float) -> "_Batch | None":
         with self._state.transaction() as connection:
             rows = connection.execute(
-                "SELECT id, keep_until, report FROM spool ORDER BY id LIMIT ?",
-                (MAX_BATCH_REPORTS,),
+                "SELECT id, keep_until, report FROM spool WHERE not_before <= ? "
+                "ORDER BY id LIMIT ?",
+                (now, MAX_BATCH_REPORTS),
             ).fetchall()
             taken, size = [], _HEAD_BYTES
             for row in rows:

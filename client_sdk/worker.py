@@ -11,14 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from client_sdk.absence import next_end
 from client_sdk.errors import StateError
 from client_sdk.ledger import Ledger
 from client_sdk.locks import ProcessLock
+from client_sdk.pending import Pending
 from client_sdk.randomness import Coin
-from client_sdk.recorder import Pending, Recorder
+from client_sdk.recorder import Recorder
 from client_sdk.registry import Registry
 from client_sdk.state import FILE_NAME, State
-from client_sdk.transport import Transport
+from client_sdk.transport import LONGEST_PAUSE_SECONDS, Transport
 from client_sdk.uploader import Outcome, Uploader
 
 _LOG = logging.getLogger("sottovoce")
@@ -82,6 +84,7 @@ class Worker:
         self._withdrawn = False
         self._last_figures: tuple[int | None, int] = (None, 0)
         self._upload_at: float | None = None
+        self._absence_at: float | None = None
         self._paused_until = 0.0
         self._failures = 0
 
@@ -98,6 +101,12 @@ class Worker:
             self._queue.append(pending)
             self._wake.notify_all()
         return None
+
+    def watch(self) -> None:
+        """Start without a record: silence, too, is something to report."""
+        with self._wake:
+            if not self._stopping:
+                self._start()
 
     def flush(self, timeout_seconds: float) -> bool:
         """Store and upload now; True when nothing is left to send.
@@ -181,7 +190,23 @@ class Worker:
         self._recorder = Recorder(state, self._registry, self._clock(), self._coin)
         if state.suspended is not None:
             self._fail("suspended", state.suspended)
-        elif state.queued():
+        else:
+            self._report_absence()
+            if state.queued() and self._upload_at is None:
+                self._plan_upload(self._within)
+
+    def _report_absence(self) -> None:
+        """Report epochs that are over without a record, and plan the next look."""
+        now = self._clock()
+        if self._absence_at is not None and now < self._absence_at:
+            return
+        self._absence_at = next_end(self._registry, now)
+        if self._absence_at is None:
+            return
+        with self._guard:
+            if not self._withdrawn and self._recorder is not None:
+                self._recorder.report_absence(now)
+        if self._upload_at is None:
             self._plan_upload(self._within)
 
     def _end(self) -> None:
@@ -205,9 +230,11 @@ class Worker:
             stopping = self._stopping
         if pending:
             self._store(pending)
-        now = self._clock()
-        asked = flush > self._flush_done and now >= self._paused_until
-        if not stopping and (asked or (self._upload_at is not None and now >= self._upload_at)):
+        if not stopping:
+            self._report_absence()
+        asked = flush > self._flush_done and not self._is_ahead(self._paused_until)
+        due = self._upload_at is not None and not self._is_ahead(self._upload_at)
+        if not stopping and (asked or due):
             self._upload()
         with self._wake:
             self._flush_done = flush
@@ -218,10 +245,20 @@ class Worker:
     def _something_to_do(self) -> bool:
         return bool(self._queue) or self._stopping or self._flush_wanted > self._flush_done
 
+    def _is_ahead(self, moment: float) -> bool:
+        """Say whether a planned moment is still to come.
+
+        One that lies further ahead than anything is ever planned was planned by a clock that
+        has been set back since.
+        """
+        wait = moment - self._clock()
+        return 0 < wait <= self._within + MOST_BACKOFF_SECONDS + LONGEST_PAUSE_SECONDS
+
     def _patience(self) -> float | None:
-        if self._upload_at is None:
+        planned = [at for at in (self._upload_at, self._absence_at) if at is not None]
+        if not planned:
             return None
-        return min(max(0.0, self._upload_at - self._clock()), 3600.0)
+        return min(max(0.0, min(planned) - self._clock()), 3600.0)
 
     def _store(self, pending: list[Pending]) -> None:
         with self._guard:
@@ -277,7 +314,7 @@ class Worker:
         self._upload_at = self._clock() + at_least + share * within
 
     def _forget(self, state: State) -> None:
-        self._dropped.update(["opted_out"] * state.empty_queue())
+        self._dropped.update(["opted_out"] * state.withdraw())
 
     def _fail(self, drop_reason: str, why: str) -> None:
         """Stop for the life of this process and say so once."""

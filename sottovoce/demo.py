@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from aggregator.settings import ServerSettings
 from client_sdk import Registry, loads
 from client_sdk.epochs import day_of, label
-from client_sdk.recorder import current_epoch
+from client_sdk.pending import current_epoch
 from estimator.lifetime import Lifetime, lifetime
 from estimator.publish import publish_epoch
 from estimator.release import Release

@@ -25,8 +25,9 @@ from client_sdk import Client, Registry, loads
 from client_sdk.authentication import batch_mac
 from client_sdk.errors import TransportError
 from client_sdk.metric import Metric
+from client_sdk.pending import current_epoch
 from client_sdk.randomness import Coin
-from client_sdk.recorder import current_epoch, device_cohort, permanent_response
+from client_sdk.recorder import device_cohort, permanent_response
 from client_sdk.report import Report, encode_batch, report_to_json
 from client_sdk.state import SECRET_BYTES
 from client_sdk.transport import HttpTransport, Reply

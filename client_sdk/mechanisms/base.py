@@ -46,6 +46,15 @@ class Mechanism(ABC):
     epsilon: Decimal
     epsilon_permanent: Decimal | None = None
 
+    @property
+    def epsilon_instantaneous(self) -> Decimal:
+        """Loss of the fresh stage alone, whatever two responses were remembered.
+
+        T times this bounds what T reports tell about *any* two histories, changes of the value
+        included (reference 10.3). Without memoization it is the loss of a response.
+        """
+        return self.epsilon
+
     @abstractmethod
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         """Return the cells that belong to `value`, ascending and distinct."""

@@ -11,7 +11,9 @@ for others. In this package's terms p_true is RAPPOR's q* and p_false its p*.
     epsilon            h ln[q*(1-p*) / (p*(1-q*))]      one report
     epsilon_permanent  2h ln[(1-f/2) / (f/2)]           all reports ever of one value
 
-both exact for two values that share no bit and an upper bound otherwise.
+both exact for two values that share no bit and an upper bound otherwise. When the value changes
+every bit of the permanent response is drawn anew, so the fresh stage alone loses up to
+k max(ln[q/p], ln[(1-p)/(1-q)]) a report, epsilon_instantaneous: RAPPOR does not hide changes.
 """
 
 import hashlib
@@ -23,6 +25,7 @@ from typing import Self
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import Mechanism, Value
 from client_sdk.mechanisms.thresholds import (
+    INFINITE,
     Real,
     ceil_threshold,
     checked_epsilon,
@@ -141,6 +144,13 @@ class Rappor(Mechanism):
             raise ParameterError(f"need f < 1 and p < 1, got f={f}, p={p}")
         high = _solve_q(noise, low, part(one, apart)) if q is None else exact(q)
         return cls(bits, hashes, cohorts, f=noise, p=1 - high if low is None else low, q=high)
+
+    @property
+    def epsilon_instantaneous(self) -> Decimal:
+        p, q = probability(self.report_if_zero), probability(self.report_if_one)
+        if p == 0 or q == 1:
+            return INFINITE
+        return log_ratio(max(q / p, (1 - p) / (1 - q)) ** self.cells, Fraction(1))
 
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         cells: set[int] = set()

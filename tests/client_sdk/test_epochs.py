@@ -11,7 +11,6 @@ from client_sdk.epochs import (
     day_of,
     end_of,
     epoch_of,
-    epochs_between,
     first_day,
     label,
     parse,
@@ -39,16 +38,6 @@ def test_an_epoch_holds_its_days_and_ends_where_the_next_begins(
     assert epoch_of(length, following) == epoch + 1
     assert day_of(end_of(length, epoch)) == following
     assert day_of(end_of(length, epoch) - 1) == following - timedelta(days=1)
-
-
-@given(lengths, days, days)
-def test_epochs_between_counts_the_epochs_of_the_days(
-    length: EpochLength, starts: date, expires: date
-) -> None:
-    expires = min(expires, starts + timedelta(days=400)) if expires > starts else expires
-    span = range(max(0, (expires - starts).days))
-    each = {epoch_of(length, starts + timedelta(days=n)) for n in span}
-    assert epochs_between(length, starts, expires) == len(each)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +83,6 @@ def test_days_change_at_midnight_utc(seconds: float, day: date) -> None:
 
 def test_once_never_ends_by_itself() -> None:
     assert end_of("once", 0) == float("inf")
-    assert epochs_between("once", date(2026, 1, 1), date(2028, 1, 1)) == 1
-    assert epochs_between("once", date(2026, 1, 1), date(2026, 1, 1)) == 0
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 from client_sdk import Registry, StateError
 from client_sdk.mechanisms import Value
 from client_sdk.metric import Metric
+from client_sdk.pending import Pending, current_epoch, keep_until
 from client_sdk.randomness import Coin
-from client_sdk.recorder import (
-    Pending,
-    Recorder,
-    current_epoch,
-    device_cohort,
-    keep_until,
-    memory_tag,
-    permanent_response,
-)
+from client_sdk.recorder import Recorder, device_cohort, memory_tag, permanent_response
 from client_sdk.state import State
 
 DAY = 86_400

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import date
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,15 @@ from hypothesis import strategies as st
 
 from client_sdk import Registry, RegistryError, load, loads
 from client_sdk.declaration import FOREVER
+from client_sdk.registry import Window
 
-# The example of the design, without the keys that later versions bring (window, every): so
-# `theme` reports in each of 57 weeks, and the cap is higher.
+# The example of the design, whole.
 EXAMPLE = """
 schema = 1
 [project]
 name = "shop-app"
-lifetime_epsilon = 72.0
+lifetime_epsilon = 24.0
+window = { days = 7, epsilon = 4.0 }
 contact = "telemetry@example.org"
 
 [metrics.theme]
@@ -29,6 +31,7 @@ catch_all = "other"
 sensitivity = "product"
 epsilon = 1.0
 epoch = "week"
+every = 5
 owners = ["ui-team@example.org"]
 starts = 2026-12-01
 expires = 2027-12-31
@@ -82,12 +85,13 @@ def refused(registry: str, key: str, rule: str) -> RegistryError:
 def test_the_example_of_the_design_loads() -> None:
     registry = loads(EXAMPLE)
     assert (registry.project, registry.contact) == ("shop-app", "telemetry@example.org")
-    assert registry.lifetime_micro == 72_000_000
+    assert registry.lifetime_micro == 24_000_000
+    assert registry.window == Window(7, Decimal(4))
     theme, home_page = registry.metrics.values()
     assert theme.labels == ("light", "dark", "system", "other")
     assert (theme.catch_all, theme.missing) == (3, 3)
     assert theme.mechanism.name == "generalized_randomized_response"
-    assert theme.share(theme.starts) == 57_000_000
+    assert theme.share(theme.starts) == 12_000_000
     assert home_page.mechanism.name == "rappor"
     assert home_page.charge == home_page.share(home_page.starts) == 8_000_000
     assert home_page.expires == FOREVER
@@ -105,7 +109,9 @@ def test_every_key_of_a_metric_arrives() -> None:
         "grace": "5",
         "missing": '"b"',
         "mechanism": '"optimized_unary"',
-        "every": "1",
+        "every": "4",
+        "sample": "0.25",
+        "when_absent": '"a"',
     }
     metric = loads(text(**keys)).metrics["m"]
     assert metric.name == "m"
@@ -117,6 +123,8 @@ def test_every_key_of_a_metric_arrives() -> None:
     assert metric.owners == ("x", "y")
     assert (metric.min_reports, metric.grace_days, metric.missing) == (7, 5, 1)
     assert metric.mechanism.name == "optimized_unary"
+    assert (metric.every, metric.sample, metric.when_absent) == (4, Decimal("0.25"), 0)
+    assert metric.inclusion == Fraction(1, 16)
     assert (metric.starts, metric.expires) == (date(2026, 12, 1), date(2027, 3, 1))
 
 
@@ -308,9 +316,6 @@ def test_the_figure_in_a_complaint_about_epsilon_is_enough_when_written() -> Non
 @pytest.mark.parametrize(
     ("kind", "keys", "key"),
     [
-        ("category", {"every": "5"}, "every"),
-        ("category", {"sample": "0.1"}, "sample"),
-        ("category", {"when_absent": '"c"'}, "when_absent"),
         ("category", {"joint": '["a"]'}, "joint"),
         ("boolean", {"memoize": "{ epsilon_permanent = 4, distinct_values = 2 }"}, "memoize"),
         ("category", {"type": '"discovery"'}, "type"),
@@ -322,9 +327,79 @@ def test_features_of_later_versions_are_refused_in_so_many_words(
     refused(text(kind, **keys), f"metrics.m.{key}", "this version")
 
 
-def test_sliding_windows_are_left_to_a_later_version() -> None:
-    window = "window = { days = 7, epsilon = 4.0 }\n"
-    refused(PROJECT + window + text()[len(PROJECT) :], "project.window", "not supported by this")
+def with_window(window: str, metric: str) -> str:
+    return PROJECT + f"window = {window}\n" + metric[len(PROJECT) :]
+
+
+@pytest.mark.parametrize(
+    ("keys", "days", "worst"),
+    [
+        # Any 7 consecutive days hold 7 days, touch 2 weeks, 2 months; 1 day touches 1 week.
+        ({"epoch": '"day"', "expires": "2026-12-31"}, 7, 7),
+        ({"epoch": '"week"'}, 7, 2),
+        ({"epoch": '"week"'}, 1, 1),
+        ({"epoch": '"week"'}, 8, 2),
+        ({"epoch": '"week"'}, 9, 3),
+        ({"epoch": '"month"'}, 7, 2),
+        ({"epoch": '"once"'}, 7, 1),
+        # Last day of one block and first of the next may both be a device's turn.
+        ({"epoch": '"day"', "every": "5", "expires": "2027-02-01"}, 7, 3),
+        ({"epoch": '"day"', "every": "5", "expires": "2027-02-01"}, 1, 1),
+        # Memoized reports are not fresh-noise charges.
+        ({"epoch": '"day"', "expires": "2026-12-31"}, 31, 30),
+    ],
+)
+def test_a_window_must_cover_the_worst_case(keys: dict[str, str], days: int, worst: int) -> None:
+    assert loads(with_window(f"{{ days = {days}, epsilon = {worst} }}", text(**keys)))
+    refused(
+        with_window(f"{{ days = {days}, epsilon = {worst - 0.5} }}", text(**keys)),
+        "project.window",
+        f"adds up to {worst}",
+    )
+
+
+def test_a_window_leaves_memoized_metrics_out() -> None:
+    assert loads(with_window("{ days = 7, epsilon = 0.1 }", text("string")))
+
+
+@pytest.mark.parametrize(
+    "window",
+    ["7", "{ days = 7 }", "{ days = 0, epsilon = 1 }", "{ days = 7, epsilon = 1, more = 1 }"],
+)
+def test_a_window_has_days_and_epsilon(window: str) -> None:
+    with pytest.raises(RegistryError, match=r"project\.window"):
+        loads(with_window(window, text()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "key", "rule"),
+    [
+        ("category", {"every": "2", "epoch": '"once"'}, "every", "once"),
+        ("category", {"sample": "0"}, "sample", "must lie in"),
+        ("category", {"sample": "1.5"}, "sample", "must lie in"),
+        ("category", {"sample": "true"}, "sample", "must be a number"),
+        ("category", {"when_absent": '"z"'}, "when_absent", "must be a value"),
+        ("category", {"when_absent": "7"}, "when_absent", "must be a value"),
+        ("category", {"when_absent": '"a"', "epoch": '"once"'}, "when_absent", "repeats"),
+        ("category", {"when_absent": '"a"', "grace": "0"}, "when_absent", "grace"),
+        ("number", {"when_absent": "11"}, "when_absent", "must be a value"),
+    ],
+)
+def test_spreading_keys_have_rules(
+    kind: str, keys: dict[str, str | None], key: str, rule: str
+) -> None:
+    refused(text(kind, **keys), f"metrics.m.{key}", rule)
+
+
+def test_spreading_makes_a_share_last_longer() -> None:
+    # 13 epochs of a month from December 2026 to December 2027; in blocks of 4 from January 1970
+    # (month 0) they touch 4: Sep-Dec 2026, Jan-Apr, May-Aug, Sep-Dec 2027.
+    keys = {"starts": "2026-12-01", "expires": "2028-01-01"}
+    whole, spread = (loads(text(every=every, **keys)).metrics["m"] for every in ("1", "4"))
+    assert whole.share(whole.starts) == 13_000_000
+    assert spread.share(spread.starts) == 4_000_000
+    assert whole.fingerprint != spread.fingerprint
+    assert whole.channel_hash == spread.channel_hash
 
 
 @pytest.mark.parametrize("every", ["true", "1.0", "0", '"1"'])

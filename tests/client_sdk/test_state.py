@@ -188,7 +188,7 @@ def test_of_two_that_create_a_state_at_once_the_first_wins(
 def test_a_failed_transaction_changes_nothing(tmp_path: Path) -> None:
     state = State(tmp_path)
     with pytest.raises(RuntimeError), state.transaction() as connection:
-        connection.execute("INSERT INTO shares VALUES ('m', 5, 5, 1)")
+        connection.execute("INSERT INTO shares VALUES ('m', 5, 5, 1, 1, 5)")
         raise RuntimeError
     with state.transaction() as connection:
         assert connection.execute("SELECT count(*) FROM shares").fetchone() == (0,)

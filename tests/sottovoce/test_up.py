@@ -11,7 +11,7 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.epochs import label
-from client_sdk.recorder import current_epoch
+from client_sdk.pending import current_epoch
 from sottovoce.system import free_port
 from tests.sottovoce.conftest import processes_naming, wait_until
 
