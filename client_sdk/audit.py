@@ -92,6 +92,7 @@ class Audit:
         branches: Branches of the shipped code that were replayed.
         worst: Largest exact loss found over all pairs of values and all responses.
         worst_permanent: The same for the permanent stage, None without memoization.
+        worst_instantaneous: The same for the fresh stage over any two remembered responses.
         problems: Every way in which the code departs from what it states; empty when sound.
     """
 
@@ -100,6 +101,7 @@ class Audit:
     branches: int = 0
     worst: Decimal = Decimal(0)
     worst_permanent: Decimal | None = None
+    worst_instantaneous: Decimal | None = None
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -144,6 +146,12 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
             f"permanent loss {result.worst_permanent:.12f} exceeds the stated "
             f"{mechanism.epsilon_permanent:.12f}",
         )
+    if result.worst_instantaneous is not None:
+        result.expect(
+            result.worst_instantaneous <= mechanism.epsilon_instantaneous,
+            f"loss of the fresh stage {result.worst_instantaneous:.12f} exceeds the stated "
+            f"{mechanism.epsilon_instantaneous:.12f}",
+        )
     return result
 
 
@@ -165,6 +173,10 @@ def _audit_branches(result: Audit, domain: Sequence[Value]) -> None:
             permanent_loss = max(permanent_loss, _largest_loss(permanents))
     if mechanism.epsilon_permanent is not None:
         result.worst_permanent = permanent_loss
+        fresh = [
+            law(partial(mechanism.instantaneous, remembered))[0] for remembered in permanents[0]
+        ]
+        result.worst_instantaneous = _largest_loss(fresh)
 
 
 def _through_second_stage(mechanism: Mechanism, permanent: Law) -> tuple[Law, int]:
@@ -227,6 +239,9 @@ def _audit_lanes(result: Audit, domain: Sequence[Value]) -> None:
     patterns = (0, every, every // 3, every & ~(every // 3), 1, 1 << mechanism.cells - 1)
     encoded = {mechanism.permanent(value, 0, _LaneCoin(0)) for value in domain}
     report_if_one, report_if_zero = _fresh_lanes(result, patterns, encoded.union(patterns))
+    if mechanism.epsilon_permanent is not None:
+        every_lane = [[chance] * mechanism.cells for chance in (report_if_one, report_if_zero)]
+        result.worst_instantaneous = _largest_lane_loss(every_lane)
     for cohort in _cohorts(mechanism):
         permanents = [_permanent_lanes(result, value, cohort, patterns) for value in domain]
         laws = [

@@ -104,8 +104,9 @@ class Client:
 
         Never raises and never waits. What cannot be reported is counted in `dropped`:
         disabled, unknown_metric, wrong_type, not_started, expired, already_reported,
-        not_sampled, not_its_turn, does_not_fit, budget_exhausted, no_state, suspended,
-        queue_full, opted_out, closed, internal_error. There too, though reported: clamped.
+        not_sampled, not_its_turn, does_not_fit, budget_exhausted, no_state, no_randomness,
+        suspended, queue_full, opted_out, closed, internal_error. There too, though reported:
+        clamped.
         """
         try:
             reason = self._record(metric, value)

@@ -14,10 +14,7 @@ from client_sdk.epochs import LENGTHS
 from client_sdk.errors import ParameterError, RegistryError, WrongType
 from client_sdk.mechanisms import Mechanism, Rappor, Value, build, choose
 from client_sdk.mechanisms.thresholds import written_up
-from client_sdk.metric import Label, Memoize, Metric, normalized
-
-FOREVER = date(9000, 1, 1)
-"""When a metric without an end expires; only a memoized one may have none."""
+from client_sdk.metric import FOREVER, Label, Memoize, Metric, normalized
 
 TYPES = ("boolean", "category", "ordinal", "number", "string")
 SENSITIVITIES = ("census", "health", "location", "product", "experiment", "public report")

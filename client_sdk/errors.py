@@ -5,6 +5,7 @@
     |- ParameterError (ValueError)  a mechanism's parameters make no valid channel
     |- WrongType (TypeError)        a value cannot be an answer to the metric's question
     |- StateError (OSError)         the device's state cannot be used; nothing is reported
+    |- NoRandomness (OSError)       the operating system's generator fails; nothing is drawn
     `- TransportError (OSError)     an upload did not get an answer that can be believed
 
 Mistakes in configuration raise at start. After start nothing here reaches the host app:
@@ -48,6 +49,10 @@ class WrongType(SottovoceError, TypeError):
 
 class StateError(SottovoceError, OSError):
     """The device's state is missing, unreadable, read-only or corrupt."""
+
+
+class NoRandomness(SottovoceError, OSError):
+    """The operating system gives no randomness, or what it gives looks broken."""
 
 
 class TransportError(SottovoceError, OSError):

@@ -27,6 +27,9 @@ MetricType = Literal["boolean", "category", "ordinal", "number", "string"]
 Label = bool | int | str
 """A value of a closed domain as people write it."""
 
+FOREVER = date(9000, 1, 1)
+"""When a metric without an end expires; only a memoized one may have none."""
+
 LONGEST_STRING = 1024
 """Characters of a string that take part; what follows is cut off, as a clamp."""
 
@@ -128,6 +131,11 @@ class Metric:
             "when_absent": self.when_absent,
         }
         return _digest(version)[:16]
+
+    @property
+    def endless(self) -> bool:
+        """Whether the file names no end."""
+        return self.expires == FOREVER
 
     @property
     def sample_threshold(self) -> int:

@@ -14,6 +14,8 @@ import hmac
 import os
 from collections.abc import Callable
 
+from client_sdk.health import CheckedSource
+
 WORD_BITS = 64
 ONE = 1 << WORD_BITS
 """The threshold of a sure event."""
@@ -21,18 +23,21 @@ ONE = 1 << WORD_BITS
 Source = Callable[[int], bytes]
 """Gives the next n bytes of a random stream."""
 
+random_bytes = CheckedSource(os.urandom)
+"""The operating system's CSPRNG, tested on the way; the only source outside tests."""
+
 
 class Coin:
     """Random decisions from a byte source, by default the operating system's.
 
     Args:
-        source: Gives n random bytes. Anything but `os.urandom` or a `PrfStream` of a secret
+        source: Gives n random bytes. Anything but `random_bytes` or a `PrfStream` of a secret
             key is for tests only: whoever can predict the source removes the noise.
         word_bits: Precision of thresholds; other values than 64 exist so that a test can
             enumerate every possible word.
     """
 
-    def __init__(self, source: Source = os.urandom, word_bits: int = WORD_BITS) -> None:
+    def __init__(self, source: Source = random_bytes, word_bits: int = WORD_BITS) -> None:
         self._source = source
         self._word_bits = word_bits
         self._word_bytes = (word_bits + 7) // 8

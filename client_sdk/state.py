@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from client_sdk.errors import StateError
-from client_sdk.randomness import keyed_tag
+from client_sdk.randomness import keyed_tag, random_bytes
 
 SCHEMA_VERSION = 1
 FILE_NAME = "state.sqlite3"
@@ -46,8 +46,8 @@ CREATE TABLE memory (
     permanent BLOB NOT NULL, UNIQUE (metric, channel, tag)
 );
 CREATE TABLE spool (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, not_before REAL NOT NULL DEFAULT 0, keep_until REAL NOT NULL,
-    report TEXT NOT NULL
+    id INTEGER PRIMARY KEY AUTOINCREMENT, not_before REAL NOT NULL DEFAULT 0,
+    keep_until REAL NOT NULL, report TEXT NOT NULL
 );
 CREATE TABLE watched (
     metric TEXT NOT NULL, length TEXT NOT NULL, since INTEGER NOT NULL,
@@ -233,7 +233,7 @@ def _create(path: Path) -> None:
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
     os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        secret = os.urandom(SECRET_BYTES)
+        secret = random_bytes(SECRET_BYTES)
         with closing(_connect(draft)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")

@@ -7,7 +7,6 @@ believed only with a valid MAC; then, and only then, the batch is deleted.
 
 import json
 import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Literal
 from client_sdk.authentication import KEY_BYTES, answer_mac, batch_mac, macs_match
 from client_sdk.errors import TransportError
 from client_sdk.ledger import Ledger
+from client_sdk.randomness import random_bytes
 from client_sdk.report import ACCEPTED, MAX_BATCH_BYTES, MAX_BATCH_REPORTS, encode_batch
 from client_sdk.state import State
 from client_sdk.transport import Reply, Transport
@@ -146,7 +146,7 @@ class Uploader:
                 return None
             batch = _Batch(
                 self._state.next_sequence(),
-                os.urandom(16).hex(),
+                random_bytes(16).hex(),
                 ",".join(report for _, _, report in taken).encode(),
                 len(taken),
             )

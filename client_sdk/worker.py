@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from client_sdk.absence import next_end
-from client_sdk.errors import StateError
+from client_sdk.errors import NoRandomness, StateError
 from client_sdk.ledger import Ledger
 from client_sdk.locks import ProcessLock
 from client_sdk.pending import Pending
@@ -178,6 +178,8 @@ class Worker:
                 pass
         except StateError as error:
             self._fail("no_state", f"no state, no report: {error}")
+        except NoRandomness as error:
+            self._fail("no_randomness", f"no randomness, no report: {error}")
         except Exception as error:  # its text might hold a value
             self._fail("internal_error", f"{type(error).__name__} inside the SDK")
         finally:

@@ -1,8 +1,10 @@
 """One estimate from several versions of a metric that were in the field at the same time.
 
-Their channels differ, so counts are never added: each version is debiased by itself and shares
-are averaged with weights n_k / n. Those weights do not depend on any response; weights by
-estimated variance would, and would bias the result (reference 0.4).
+Their channels differ, so counts are never added: each version is debiased by itself, and shares
+are averaged with weights in proportion to n_k / inclusion_k, the devices that a version stands
+for: of a version in which each device reports in one of five epochs, five times as many devices
+run it as report. Those weights do not depend on any response; weights by estimated variance
+would, and would bias the result (reference 0.4).
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from estimator.debias import Floats
 from estimator.estimate import Estimate, Estimates
 from estimator.uncertainty import normal_quantile
 
-METHOD = "versions estimated separately, averaged with weights n_k/n; normal interval"
+METHOD = "versions estimated separately, averaged by the devices they stand for; normal interval"
 
 
 def poolable(parts: Sequence[Estimates]) -> bool:
@@ -31,11 +33,17 @@ def poolable(parts: Sequence[Estimates]) -> bool:
     )
 
 
-def pool(parts: Sequence[Estimates]) -> Estimates:
-    """Average `poolable` parts from different devices. Epsilon is that of the worst part."""
+def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
+    """Average `poolable` parts from different devices. Epsilon is that of the worst part.
+
+    Args:
+        parts: One per version.
+        inclusions: The probability that a device of that version reports in an epoch, in (0, 1].
+    """
     n = sum(part.n for part in parts)
     level = parts[0].level
-    weights = np.array([part.n / n for part in parts])
+    devices = np.array([part.n for part in parts]) / np.array(inclusions, float)
+    weights = devices / devices.sum()
     shares = weights @ _matrix(parts, "share")
     population = _error(weights, _matrix(parts, "standard_error"))
     reporters = _error(weights, _matrix(parts, "standard_error_reporters"))

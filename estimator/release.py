@@ -27,11 +27,14 @@ class Privacy:
         epsilon: Loss of one report.
         epsilon_permanent: For memoized metrics, loss of all reports ever of one value.
         distinct_values: For memoized metrics, how many values are paid for.
+        epsilon_instantaneous: For memoized metrics, loss of the fresh stage alone; None for
+            others, and where there is no bound.
     """
 
     epsilon: float
     epsilon_permanent: float | None = None
     distinct_values: int | None = None
+    epsilon_instantaneous: float | None = None
 
     @classmethod
     def of(cls, metric: Metric) -> "Privacy":
@@ -39,8 +42,13 @@ class Privacy:
         mechanism = metric.mechanism
         if metric.memoize is None or mechanism.epsilon_permanent is None:
             return cls(float(mechanism.epsilon))
-        permanent = float(mechanism.epsilon_permanent)
-        return cls(float(mechanism.epsilon), permanent, metric.memoize.distinct_values)
+        fresh = mechanism.epsilon_instantaneous
+        return cls(
+            float(mechanism.epsilon),
+            float(mechanism.epsilon_permanent),
+            metric.memoize.distinct_values,
+            None if fresh.is_infinite() else float(fresh),
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures with what they bound, in words."""
@@ -50,11 +58,12 @@ class Privacy:
         return document | {
             "epsilon_permanent": self.epsilon_permanent,
             "distinct_values": self.distinct_values,
+            "epsilon_instantaneous": self.epsilon_instantaneous,
             "epsilon_same_changes": self.epsilon_permanent * self.distinct_values,
             "bounds": (
                 "Between two histories that change at the same times a device loses at most "
                 "epsilon_same_changes in its life. Whether and when its value changed is bounded "
-                "only by T x epsilon_per_report over T reports."
+                "only by T x epsilon_instantaneous over T reports (null: not at all)."
             ),
         }
 
@@ -67,12 +76,14 @@ class Channels:
         mechanism: Name.
         p_true: P(a cell is supported | it belongs to the value).
         p_false: P(a cell is supported | it does not).
+        inclusion: P(a device reports in an epoch).
         pooled_from: For pooled releases, fingerprints and reports of the parts.
     """
 
     mechanism: str | None
     p_true: float | None
     p_false: float | None
+    inclusion: float | None = None
     pooled_from: tuple[tuple[str, int], ...] = ()
 
 
@@ -158,7 +169,12 @@ def compose(metric: Metric, project: str, epoch: int, estimates: Estimates) -> R
         status="WITHHELD" if withheld else "PUBLISHED",
         min_reports=metric.min_reports,
         privacy=Privacy.of(metric),
-        channels=Channels(mechanism.name, float(mechanism.p_true), float(mechanism.p_false)),
+        channels=Channels(
+            mechanism.name,
+            float(mechanism.p_true),
+            float(mechanism.p_false),
+            float(metric.inclusion),
+        ),
         estimates=None if withheld else estimates,
         caveats=_caveats(metric, withheld),
         code_version=code_version(),
@@ -182,8 +198,8 @@ def compose_pooled(metric: Metric, parts: Sequence[Release]) -> Release:
         question=metric.question,
         fingerprint=POOLED,
         min_reports=max(part.min_reports for part in parts),
-        channels=Channels(None, None, None, together),
-        estimates=pool(known),
+        channels=Channels(None, None, None, pooled_from=together),
+        estimates=pool(known, [part.channels.inclusion or 1.0 for part in parts]),
         caveats=_caveats(metric, withheld=False),
     )
 
@@ -198,8 +214,14 @@ def _days(metric: Metric, epoch: int) -> tuple[date, date]:
 def _caveats(metric: Metric, withheld: bool) -> tuple[str, ...]:
     if withheld:
         return (f"Withheld: fewer than {metric.min_reports} reports. That says nothing of shares.",)
+    who = (
+        "Shares are of devices that recorded a value in this epoch, not of all devices."
+        if metric.when_absent is None
+        else "Shares are of all devices that ran the app; those that recorded nothing count as "
+        "the metric's value for absence."
+    )
     caveats = [
-        "Shares are of devices that recorded a value in this epoch, not of all devices.",
+        who,
         "A share is an unbiased estimate: it may be negative or above one, which is noise.",
         "`consistent` is biased and for display; add, average and compare `share` only.",
         "`standard_error` and intervals describe the population that reporters are a sample of; "

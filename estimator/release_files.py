@@ -100,11 +100,13 @@ def _release(document: dict[str, Any]) -> Release:
             privacy["epsilon_per_report"],
             privacy.get("epsilon_permanent"),
             privacy.get("distinct_values"),
+            privacy.get("epsilon_instantaneous"),
         ),
         channels=Channels(
             document["mechanism"],
             document["p_true"],
             document["p_false"],
+            document["inclusion"],
             tuple((part["fingerprint"], part["n"]) for part in document["pooled_from"]),
         ),
         estimates=None if document["estimates"] is None else _estimates(document),

@@ -1,4 +1,5 @@
-"""Check a metrics.toml: every rule that the SDK and the server apply at load, and expiry.
+"""Check a metrics.toml: every rule that the SDK and the server apply at load, expiry, and what is
+unusual: epsilons for their sensitivity, silence that shows, changes that show.
 
 Exit status 0: good; 1: a metric has expired; 2: a rule is broken.
 """
@@ -9,9 +10,10 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from client_sdk import Registry, load
+from client_sdk import Registry, RegistryError, load
 from client_sdk.mechanisms import Rappor
 from client_sdk.metric import Metric
+from client_sdk.review import covering_changes, warnings, yearly
 from sottovoce.table import table
 
 
@@ -32,27 +34,34 @@ def run(args: argparse.Namespace) -> int:
     if args.devices < 1:
         raise ValueError(f"--devices must be at least 1, got {args.devices}")
     registry = load(args.metrics)
-    today = datetime.now(UTC).date()
-    expired = registry.expired(today)
+    expired = registry.expired(datetime.now(UTC).date())
+    notes = warnings(registry)
     explained = [_explained(metric, args.devices) for metric in registry.metrics.values()]
     if args.json:
-        print(json.dumps(_document(registry, explained, [str(e) for e in expired]), indent=2))
+        print(json.dumps(_document(registry, explained, expired, notes), indent=2))
     else:
         _print(registry, explained if args.explain else [], args.devices)
+        for note in notes:
+            print(f"note: {note}")
         for error in expired:
             print(f"error: {error}; remove the metric or extend it", file=sys.stderr)
     return 1 if expired else 0
 
 
 def _document(
-    registry: Registry, explained: list[dict[str, Any]], errors: list[str]
+    registry: Registry,
+    explained: list[dict[str, Any]],
+    expired: list[RegistryError],
+    notes: list[str],
 ) -> dict[str, Any]:
     return {
         "project": registry.project,
         "lifetime_epsilon": float(registry.lifetime_epsilon),
         "reserved_epsilon": sum(entry["share"] for entry in explained),
+        "yearly_epsilon": sum(entry["yearly"] for entry in explained),
         "metrics": explained,
-        "errors": errors,
+        "notes": notes,
+        "errors": [str(error) for error in expired],
     }
 
 
@@ -60,8 +69,9 @@ def _explained(metric: Metric, devices: int) -> dict[str, Any]:
     mechanism = metric.mechanism
     p, q = float(mechanism.p_true), float(mechanism.p_false)
     cells_per_value = mechanism.hashes if isinstance(mechanism, Rappor) else 1
-    error = (q * (1 - q) / (devices * cells_per_value)) ** 0.5 / abs(p - q)
+    reports = devices * float(metric.inclusion)
     permanent = mechanism.epsilon_permanent
+    changes = covering_changes(metric)
     return {
         "metric": metric.name,
         "type": metric.type,
@@ -70,12 +80,17 @@ def _explained(metric: Metric, devices: int) -> dict[str, Any]:
         "epsilon": float(mechanism.epsilon),
         "epsilon_permanent": None if permanent is None else float(permanent),
         "share": metric.share(metric.starts) / 1e6,
+        "share_covering_changes": None if changes is None else changes / 1e6,
+        "yearly": yearly(metric) / 1e6,
+        "inclusion": float(metric.inclusion),
         "epoch": metric.epoch,
         "starts": metric.starts.isoformat(),
         "expires": metric.expires.isoformat(),
         "fingerprint": metric.fingerprint,
         "devices": devices,
-        "standard_error_of_a_rare_value": error,
+        "standard_error_of_a_rare_value": (
+            (q * (1 - q) / (reports * cells_per_value)) ** 0.5 / abs(p - q)
+        ),
     }
 
 
@@ -92,18 +107,40 @@ def _print(registry: Registry, explained: list[dict[str, Any]], devices: int) ->
             entry["metric"],
             entry["mechanism"],
             f"{entry['epsilon']:.4f}",
-            "-" if entry["epsilon_permanent"] is None else f"{entry['epsilon_permanent']:.4f}",
+            _or_dash(entry["epsilon_permanent"], ".4f"),
             f"{entry['share']:g}",
-            f"{entry['epoch']}, until {entry['expires']}",
+            _or_dash(entry["share_covering_changes"], ".6g", "no bound"),
+            f"{entry['yearly']:g}",
+            entry["epoch"] + ("" if entry["inclusion"] == 1 else f" x {entry['inclusion']:.3g}"),
             f"{100 * entry['standard_error_of_a_rare_value']:.2f} %",
         )
         for entry in explained
     ]
-    header = ("metric", "mechanism", "epsilon", "permanent", "share", "epoch", "error")
-    print(table(header, rows, left=2))
-    print(
-        f"epsilon: exact loss of one report. permanent: of endlessly many reports of one value.\n"
-        f"share: reserved of the lifetime budget. error: standard error of a rare value's share\n"
-        f"with {devices} devices. A memoized metric hides which values a device had, not whether\n"
-        f"they changed: over T reports that is bounded by T x epsilon."
+    header = (
+        "metric",
+        "mechanism",
+        "epsilon",
+        "permanent",
+        "share",
+        "changes",
+        "yearly",
+        "epoch",
+        "error",
     )
+    print(table(header, rows, left=2))
+    print(_LEGEND.format(devices=devices))
+
+
+def _or_dash(figure: float | None, form: str, gap: str = "-") -> str:
+    return gap if figure is None else format(figure, form)
+
+
+_LEGEND = """\
+epsilon    exact loss of one report
+permanent  loss of endlessly many reports of one value
+share      reserved of the lifetime budget: bounds what tells two histories apart that change
+           at the same times
+changes    the bound that also covers whether and when values changed
+yearly     most that a device spends in a year
+epoch      with the probability that a device reports in one, if not 1
+error      standard error of a rare value's share with {devices} devices"""

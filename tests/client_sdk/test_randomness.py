@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_sdk.randomness import ONE, Coin, PrfStream, keyed_tag
+from client_sdk.randomness import ONE, Coin, PrfStream, keyed_tag, random_bytes
 
 Draw = Callable[[Coin], object]
 
@@ -121,7 +121,8 @@ def test_uniform_refuses_bounds_that_would_never_end(bound: int) -> None:
 
 
 def test_the_operating_system_is_the_default_source() -> None:
-    assert Coin()._source is os.urandom
+    assert Coin()._source is random_bytes
+    assert random_bytes._source is os.urandom
 
 
 def test_seeding_the_random_module_does_not_repeat_noise() -> None:

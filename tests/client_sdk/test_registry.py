@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk import Registry, RegistryError, load, loads
-from client_sdk.declaration import FOREVER
+from client_sdk.metric import FOREVER
 from client_sdk.registry import Window
 
 # The example of the design, whole.

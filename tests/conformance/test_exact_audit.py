@@ -113,6 +113,8 @@ def test_the_shipped_code_has_the_channel_and_the_loss_that_it_states(
     if mechanism.epsilon_permanent is not None:
         assert found.worst_permanent is not None
         assert (found.worst_permanent == mechanism.epsilon_permanent) == attained
+        # The fresh stage alone, over any two remembered responses, is always attained.
+        assert found.worst_instantaneous == mechanism.epsilon_instantaneous
         assert mechanism.epsilon <= mechanism.epsilon_permanent
 
 

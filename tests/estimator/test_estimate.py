@@ -222,7 +222,7 @@ def test_versions_are_pooled_by_their_numbers_of_reports(metrics, tally_of, vers
         for version, n in zip(versions, (3000, 1000), strict=True)
     ]
     assert poolable(parts)
-    both = pool(parts)
+    both = pool(parts, [1, 1])
     for entry, first, second in zip(both.entries, *(p.entries for p in parts), strict=True):
         assert entry.share == pytest.approx(0.75 * first.share + 0.25 * second.share)
         variance = (0.75 * first.standard_error) ** 2 + (0.25 * second.standard_error) ** 2
@@ -230,6 +230,22 @@ def test_versions_are_pooled_by_their_numbers_of_reports(metrics, tally_of, vers
         half = stats.norm.isf(0.025) * entry.standard_error
         assert entry.interval == pytest.approx((entry.share - half, entry.share + half))
     assert (both.n, both.epsilon) == (4000, pytest.approx(2))
+
+
+def test_mixed_versions_in_the_field_stay_unbiased(metrics, tally_of, version_of):
+    """4,000 devices run each version; of one a quarter reports, and their users differ."""
+    theme = metrics["theme"]
+    spread = replace(version_of(theme, "2"), every=4)
+    parts = [
+        estimate(theme, tally_of(theme, 4000, [0.5, 0.3, 0.2, 0])),
+        estimate(spread, tally_of(spread, 1000, [0.1, 0.2, 0.7, 0])),
+    ]
+    inclusions = [float(version.inclusion) for version in (theme, spread)]
+    shares = [entry.share for entry in pool(parts, inclusions).entries]
+    # Expected tallies, rounded to whole reports: at most half a report in 1,000 is off.
+    assert shares == pytest.approx([0.3, 0.25, 0.45, 0], abs=0.003)
+    by_reports = [entry.share for entry in pool(parts, [1, 1]).entries]
+    assert by_reports[0] == pytest.approx(0.42, abs=0.003)
 
 
 def test_only_versions_with_reports_and_the_same_values_are_pooled(metrics, tally_of):

@@ -52,7 +52,7 @@ def test_a_memoized_metric_states_both_bounds(metrics):
     privacy = released(home, tally, parse("day", "2026-12-01")).as_json()["privacy"]
     assert privacy["epsilon_permanent"] == pytest.approx(8)
     assert privacy["epsilon_same_changes"] == pytest.approx(16)
-    assert "T x epsilon_per_report" in privacy["bounds"]
+    assert "T x epsilon_instantaneous" in privacy["bounds"]
 
 
 @pytest.mark.parametrize(("n", "status"), [(0, "WITHHELD"), (99, "WITHHELD"), (100, "PUBLISHED")])
