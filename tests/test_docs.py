@@ -92,6 +92,15 @@ def test_every_file_that_the_docs_name_exists():
             assert (ROOT / name).exists(), f"{path.name} names {name}"
 
 
+def test_every_claim_about_privacy_names_a_test_that_exists():
+    text = (ROOT / "docs" / "privacy.md").read_text()
+    named = re.findall(r"`([\w/]+\.py)::(?:\w+::)?(test_\w+)`", text)
+    assert len(named) > 30
+    for file, test in named:
+        source = (ROOT / "tests" / file).read_text()
+        assert re.search(rf"^\s*def {test}\(", source, re.MULTILINE), f"{file}::{test}"
+
+
 def test_every_setting_is_documented():
     from aggregator import settings
 
