@@ -14,46 +14,55 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from aggregator import intake
 from aggregator.batch import Answer
-from aggregator.body import read_json_body
+from aggregator.body import read_json_body, read_upload
 from aggregator.catalogue import Catalogue
 from aggregator.intake import Malformed, Upload
-from aggregator.keys import Keys
+from aggregator.keys import Keys, KeySource
 from aggregator.problems import Problem
 from aggregator.store import Store, StoreRefused, StoreUnavailable
+from aggregator.unsealing import unsealed
 from client_sdk.authentication import MAC_HEADER, answer_mac
 from client_sdk.report import DEVICES_PATH, REPORTS_PATH
 
 
 def create_app(
-    *, store: Store, keys: Keys, catalogue: Catalogue, clock: Callable[[], float] = time.time
+    *,
+    store: Store,
+    keys: KeySource,
+    catalogue: Catalogue,
+    clock: Callable[[], float] = time.time,
+    plain_uploads: bool = True,
 ) -> Flask:
     """Wire the parts together.
 
     Args:
         store: Where batches go.
-        keys: The project's secrets.
+        keys: The project's secrets, asked for at each request.
         catalogue: The registry versions that reports are judged by.
         clock: Unix time in seconds.
+        plain_uploads: Whether uploads that are not sealed are taken.
     """
     app = Flask(__name__, static_folder=None)
     _answer_errors_as_problems(app)
 
     @app.post(DEVICES_PATH)
     def enrol_device() -> Response:
-        body = read_json_body(request, may_be_empty=True)
+        body = read_json_body(request)
+        ring = keys.current()
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not keys.may_enrol(shown.strip()):
+        if scheme.lower() != "bearer" or not ring.may_enrol(shown.strip()):
             raise Problem("bad_write_key", "send it as a bearer token", "Authorization")
         if body:
             intake.parse_enrolment(body)
-        device, device_key = keys.enrol()
+        device, device_key = ring.enrol()
         return _json({"device": device, "key": device_key.hex()}, 201)
 
     @app.post(REPORTS_PATH)
     def take_reports() -> Response:
-        body = read_json_body(request)
+        ring = keys.current()
+        body, mac = _body_and_mac(ring, plain_uploads)
         upload = intake.parse(body)
-        device_key = keys.verified(upload.device, body, request.headers.get(MAC_HEADER, ""))
+        device_key = ring.verified(upload.device, body, mac)
         if device_key is None:
             raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
         versions, now = catalogue.current(), clock()
@@ -79,6 +88,12 @@ def create_app(
         return _json({"name": "sottovoce", "version": _version()})
 
     return app
+
+
+def _body_and_mac(keys: Keys, plain_uploads: bool) -> tuple[bytes, str]:
+    """Return the plain bytes that a MAC is over, and what is shown as that MAC."""
+    sent, sealed = read_upload(request, plain=plain_uploads)
+    return unsealed(keys, sent) if sealed else (sent, request.headers.get(MAC_HEADER, ""))
 
 
 def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:

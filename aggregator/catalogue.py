@@ -26,19 +26,23 @@ class Versions:
         metrics: (name, fingerprint) -> metric.
         names: Names of all metrics.
         cap: Lifetime cap of a device in micro-epsilon, from the newest version; 0 without any.
+        cheapest: Least micro-epsilon that a first report of any metric costs in the newest version;
+            0 without any.
     """
 
     metrics: Mapping[tuple[str, str], Metric]
     names: frozenset[str]
     cap: int
+    cheapest: int
 
     @classmethod
     def of(cls, registries: Iterable[Registry]) -> "Versions":
         """Merge registries, oldest first."""
         metrics: dict[tuple[str, str], Metric] = {}
-        cap = 0
+        cap = cheapest = 0
         for registry in registries:
             cap = registry.lifetime_micro
+            cheapest = min(metric.charge for metric in registry.metrics.values())
             for metric in registry.metrics.values():
                 key = (metric.name, metric.fingerprint)
                 known = metrics.get(key, metric)
@@ -47,7 +51,8 @@ class Versions:
                     starts=min(known.starts, metric.starts),
                     expires=max(known.expires, metric.expires),
                 )
-        return cls(MappingProxyType(metrics), frozenset(name for name, _ in metrics), cap)
+        names = frozenset(name for name, _ in metrics)
+        return cls(MappingProxyType(metrics), names, cap, cheapest)
 
 
 class Catalogue:

@@ -6,8 +6,9 @@ stands where it was read, so racing or dying ones lose work, never reports.
 
 import logging
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,21 +22,37 @@ _log = logging.getLogger(__name__)
 
 _ENTRIES_PER_COMMIT = 2000
 _LONGEST_PAUSE_SECONDS = 5.0
+_GENERATION_SECONDS = 60.0
+"""Between two generations: a restored backup that is at most twice as old is not noticed."""
 
 
 class Folder:
     """Folds all shards of a store."""
 
-    def __init__(self, store: Store, entries_per_commit: int = _ENTRIES_PER_COMMIT) -> None:
+    def __init__(
+        self,
+        store: Store,
+        entries_per_commit: int = _ENTRIES_PER_COMMIT,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._store = store
         self._most = entries_per_commit
+        self._clock = clock
+        self._generation_raised_at = float("-inf")
 
     def run(self, stop: threading.Event, interval_seconds: float) -> None:
-        """Fold until `stop` is set; outages of the store are logged and waited for."""
+        """Fold until `stop` is set; outages of the store are logged and waited for.
+
+        Raises the store's generation on the way, being what runs wherever reports are counted.
+
+        Raises:
+            StoreRefused: The store was restored from a backup.
+        """
         pause = interval_seconds
         failing = False
         while not stop.is_set():
             try:
+                self._raise_generation()
                 self.fold_once()
             except StoreUnavailable as error:
                 if not failing:
@@ -48,6 +65,13 @@ class Folder:
                 failing = False
                 pause = interval_seconds
             stop.wait(pause)
+
+    def _raise_generation(self) -> None:
+        now = self._clock()
+        # abs: also after a clock that was ahead has come back.
+        if abs(now - self._generation_raised_at) >= _GENERATION_SECONDS:
+            self._store.raise_generation(now)
+            self._generation_raised_at = now
 
     def fold_once(self) -> int:
         """Fold all that is there now; return the number of reports folded here.

@@ -169,16 +169,14 @@ def _fitting_response(report: SentReport, metric: Metric, path: str) -> int:
 
 
 def _wrong_time(metric: Metric, epoch: int, now: float) -> RefusalReason | None:
-    if metric.epoch == "once":
-        begins, within = metric.starts, True
-    else:
-        begins = first_day(metric.epoch, epoch)
-        starts = epoch_of(metric.epoch, metric.starts)
-        within = starts <= epoch and begins < metric.expires
-    if not within:
-        return "epoch_closed"
+    """Say whether an epoch has not begun or is none of the metric's, by the server's clock."""
+    once = metric.epoch == "once"
+    begins = metric.starts if once else first_day(metric.epoch, epoch)
     days = begins.toordinal() - _UNIX_EPOCH_ORDINAL
-    return "too_early" if days * DAY_SECONDS > now + CLOCK_TOLERANCE_SECONDS else None
+    if days * DAY_SECONDS > now + CLOCK_TOLERANCE_SECONDS:
+        return "too_early"
+    within = once or (epoch_of(metric.epoch, metric.starts) <= epoch and begins < metric.expires)
+    return None if within else "epoch_closed"
 
 
 _UNIX_EPOCH_ORDINAL = first_day("day", 0).toordinal()

@@ -6,19 +6,25 @@ from http import HTTPStatus
 
 from flask import Response
 
-_TYPE = "urn:sottovoce:problem:"
+from client_sdk.report import PROBLEM_TYPE
+
 RETRY_AFTER_SECONDS = 5
 
 _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
     "malformed": (HTTPStatus.BAD_REQUEST, "The request is not of the required form"),
     "bad_write_key": (HTTPStatus.UNAUTHORIZED, "The write key is missing or wrong"),
     "bad_mac": (HTTPStatus.UNAUTHORIZED, "The MAC is missing or wrong"),
+    "unknown_sealing_key": (HTTPStatus.BAD_REQUEST, "The upload is sealed to another key"),
     "not_found": (HTTPStatus.NOT_FOUND, "There is nothing at this address"),
     "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This address takes another method"),
     "clone_suspected": (HTTPStatus.CONFLICT, "The sequence was used by another batch"),
     "length_required": (HTTPStatus.LENGTH_REQUIRED, "The length must be given in advance"),
     "too_large": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too large"),
-    "unsupported_media": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be plain JSON"),
+    "unsupported_media": (
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "The body is not of a type taken here",
+    ),
+    "sealing_required": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Uploads must be sealed"),
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed"),
     "unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot serve now"),
 }
@@ -51,7 +57,7 @@ class Problem(Exception):
         """Return the document as an answer."""
         status, title = _KINDS[self.kind]
         document: dict[str, object] = {
-            "type": _TYPE + self.kind,
+            "type": PROBLEM_TYPE + self.kind,
             "title": title,
             "status": int(status),
             "detail": self.detail,

@@ -1,5 +1,6 @@
 """Runs the aggregation server: the application under gunicorn."""
 
+import time
 from typing import Any
 
 from flask import Flask
@@ -9,6 +10,7 @@ from aggregator.catalogue import Catalogue
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.unsealing import require_uploads
 from aggregator.wsgi import application
 from client_sdk.registry import load
 
@@ -19,12 +21,16 @@ def prepare(settings: ServerSettings) -> None:
     Raises:
         SettingsError, KeysError, RegistryError, StoreRefused, StoreUnavailable: Says what to do.
     """
-    store = Store.connect(settings, Keys.load(settings.keys_file).pseudonym_key)
+    keys = Keys.load(settings.keys_file)
+    store = Store.connect(settings, keys.pseudonym_key)
     try:
         store.check()
+        store.raise_generation(time.time())
         catalogue = Catalogue(store)
         if settings.metrics_file is not None:
-            catalogue.register(load(settings.metrics_file).text)
+            registry = load(settings.metrics_file)
+            require_uploads(keys, registry, plain=settings.plain_uploads)
+            catalogue.register(registry.text)
         catalogue.load()
     finally:
         store.close()

@@ -2,8 +2,9 @@
 
 REDIS_URL                  the store: redis://, rediss:// or unix://; without one `sottovoce up`
                            starts its own
-SOTTOVOCE_KEYS_FILE        master keys, pseudonym key and write key, mode 0600 (keys.json)
+SOTTOVOCE_KEYS_FILE        all secrets, mode 0600; aggregator/keys.py shows its form (keys.json)
 SOTTOVOCE_METRICS          metrics.toml to register at start, beside all versions in the store
+SOTTOVOCE_PLAIN_UPLOADS    accept, or refuse: then only sealed uploads are taken (accept)
 SOTTOVOCE_HOST             address to listen on (127.0.0.1)
 SOTTOVOCE_PORT             TCP port to listen on (8080)
 SOTTOVOCE_WORKERS          server processes, about one per core (2)
@@ -42,6 +43,7 @@ class ServerSettings:
     redis_url: str | None = None
     keys_file: Path = Path("keys.json")
     metrics_file: Path | None = None
+    plain_uploads: bool = True
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 2
@@ -63,6 +65,7 @@ class ServerSettings:
             redis_url=_url(environ, "REDIS_URL"),
             keys_file=Path(environ.get("SOTTOVOCE_KEYS_FILE") or cls.keys_file),
             metrics_file=Path(metrics) if metrics else None,
+            plain_uploads=_accepted(environ, "SOTTOVOCE_PLAIN_UPLOADS"),
             host=environ.get("SOTTOVOCE_HOST") or cls.host,
             port=_integer(environ, "SOTTOVOCE_PORT", 0, 65535, cls.port),
             workers=_integer(environ, "SOTTOVOCE_WORKERS", 1, 256, cls.workers),
@@ -102,6 +105,13 @@ def _url(environ: Mapping[str, str], variable: str) -> str | None:
         rule = f"must begin with {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
         raise SettingsError(variable, rule, urlsplit(text).scheme)
     return text or None
+
+
+def _accepted(environ: Mapping[str, str], variable: str) -> bool:
+    text = environ.get(variable) or "accept"
+    if text not in ("accept", "refuse"):
+        raise SettingsError(variable, "must be accept or refuse", text)
+    return text == "accept"
 
 
 def _integer(environ: Mapping[str, str], variable: str, least: int, most: int, default: int) -> int:

@@ -4,7 +4,7 @@ from flask import Flask
 
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
-from aggregator.keys import Keys
+from aggregator.key_file import KeyFile
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 
@@ -14,6 +14,11 @@ def application(settings: ServerSettings) -> Flask:
 
     Does not need the store to be there; until it is, requests are answered with 503.
     """
-    keys = Keys.load(settings.keys_file)
-    store = Store.connect(settings, keys.pseudonym_key)
-    return create_app(store=store, keys=keys, catalogue=Catalogue(store))
+    keys = KeyFile(settings.keys_file)
+    store = Store.connect(settings, keys.current().pseudonym_key)
+    return create_app(
+        store=store,
+        keys=keys,
+        catalogue=Catalogue(store),
+        plain_uploads=settings.plain_uploads,
+    )

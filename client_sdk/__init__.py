@@ -6,10 +6,10 @@ load on first use, so that importing the package costs next to nothing.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # importing that of typing would cost more than all of this
 if TYPE_CHECKING:
-    from client_sdk.client import Client, Status
+    from client_sdk.client import Client
     from client_sdk.errors import (
         ParameterError,
         RegistryError,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         WrongType,
     )
     from client_sdk.registry import Registry, load, loads
+    from client_sdk.status import Status
 
 __all__ = [
     "Client",
@@ -36,7 +37,7 @@ __all__ = [
 
 _HOMES = {
     "Client": "client",
-    "Status": "client",
+    "Status": "status",
     "Registry": "registry",
     "load": "registry",
     "loads": "registry",

@@ -6,8 +6,11 @@ over everything that the SDK acts on, so nobody on the way can burn a device's b
 as a clone, or make it throw reports away.
 """
 
-import hmac
+# As hmac.compare_digest, which comes with OpenSSL.
+from _operator import _compare_digest as compare_digest
 from collections.abc import Sequence
+
+from client_sdk.hashing import hmac_sha256
 
 KEY_BYTES = 32
 MAC_HEADER = "Sottovoce-MAC"
@@ -15,12 +18,12 @@ MAC_HEADER = "Sottovoce-MAC"
 
 def derive_device_key(master_key: bytes, device: str) -> bytes:
     """Return the key of a device id (32 hex digits) under a master key."""
-    return hmac.digest(master_key, b"sottovoce device key v1\x00" + device.encode(), "sha256")
+    return hmac_sha256(master_key, b"sottovoce device key v1\x00" + device.encode())
 
 
 def batch_mac(device_key: bytes, body: bytes) -> str:
     """Return the hex MAC of an upload's plaintext bytes."""
-    return hmac.digest(device_key, b"sottovoce batch v1\x00" + body, "sha256").hex()
+    return hmac_sha256(device_key, b"sottovoce batch v1\x00" + body).hex()
 
 
 def answer_mac(
@@ -37,9 +40,9 @@ def answer_mac(
     """
     fields = (nonce, str(sequence), verdict, str(spent), *reports)
     message = b"sottovoce answer v1\x00" + "\x00".join(fields).encode()
-    return hmac.digest(device_key, message, "sha256").hex()
+    return hmac_sha256(device_key, message).hex()
 
 
 def macs_match(expected: str, given: str) -> bool:
     """Compare two hex MACs in constant time."""
-    return hmac.compare_digest(expected.encode(), given.encode())
+    return compare_digest(expected.encode(), given.encode())

@@ -1,54 +1,36 @@
 """What an app embeds: record a value, forget about it.
 
-`record` maps the value into its domain and hands it to a worker thread, which charges the
-ledger, randomizes and stores (`recorder`), and uploads from time to time (`uploader`). This
+`record` maps the value into its domain and hands it to a worker thread (`worker`), which charges
+the ledger, randomizes and stores (`recorder`), and uploads from time to time (`uploader`). This
 module only composes those; nothing here knows a probability or a byte of the wire.
 
 After construction nothing raises into the host or makes it wait, and one warning is logged at
 most: a value that cannot be reported is dropped and the reason counted in `Client.dropped`.
+
+Imports little: the rest of the SDK is loaded by the first `Client`.
 """
 
-import atexit
+from __future__ import annotations
+
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
-from client_sdk.absence import watched
-from client_sdk.epochs import day_of
-from client_sdk.errors import WrongType
-from client_sdk.pending import Pending, current_epoch
-from client_sdk.randomness import Coin
-from client_sdk.registry import Registry, load
-from client_sdk.state import default_directory
-from client_sdk.transport import HttpTransport, Transport
-from client_sdk.worker import Worker
+from client_sdk.errors import StateError, WrongType
+from client_sdk.exits import EXIT_SECONDS
+
+TYPE_CHECKING = False  # that of typing costs as much time as all the rest of this module
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from client_sdk.preview import Preview
+    from client_sdk.registry import Registry
+    from client_sdk.status import Status
+    from client_sdk.transport import Transport
+    from client_sdk.worker import Worker
 
 UPLOAD_WITHIN_SECONDS = 3600.0
-EXIT_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Status:
-    """What a client is doing, for people.
-
-    Attributes:
-        summary: "collecting", or "disabled: " and the reason.
-        spent_epsilon: Lifetime epsilon spent, None before the first record of this process.
-        lifetime_epsilon: The most that this device may ever spend.
-        queued: Reports that wait to be sent.
-        dropped: Values not reported, by reason.
-        refused: Reports that the server refused, by reason.
-    """
-
-    summary: str
-    spent_epsilon: float | None
-    lifetime_epsilon: float
-    queued: int
-    dropped: dict[str, int]
-    refused: dict[str, int]
 
 
 class Client:
@@ -60,9 +42,15 @@ class Client:
         write_key: The project's key for enrolment; SOTTOVOCE_WRITE_KEY overrides it.
         enabled: The user's consent. Off until the host switches it on: nothing is stored,
             charged or sent before.
+        respect_environment: Stay off, whatever `enabled` says, where DO_NOT_TRACK is set, or a
+            variable of a build server or a test runner (`consent`). False is for tests that
+            want reports, and for hosts that have asked the user better than a variable can.
         state_dir: Where this device's state lies; by default the user's state directory.
         transport: Replaces HTTP, in tests.
-        upload_within_seconds: A report is sent at a random moment within this time.
+        proxy: URL of a proxy for uploads; by default HTTPS_PROXY and NO_PROXY decide.
+        ca_bundle: File of certificates that uploads trust; by default those of `requests`.
+        upload_within_seconds: Length of a window; there is one upload a window, at a random
+            moment.
         clock: Unix time in seconds.
 
     Raises:
@@ -76,82 +64,84 @@ class Client:
         endpoint: str = "http://127.0.0.1:8080",
         write_key: str = "",
         enabled: bool = False,
+        respect_environment: bool = True,
         state_dir: str | Path | None = None,
         transport: Transport | None = None,
+        proxy: str | None = None,
+        ca_bundle: str | None = None,
         upload_within_seconds: float = UPLOAD_WITHIN_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        from client_sdk.absence import watched
+        from client_sdk.consent import objection
+        from client_sdk.registry import Registry, load
+
         self.registry = metrics if isinstance(metrics, Registry) else load(metrics)
-        self.dropped: Counter[str] = Counter()
-        self._enabled = enabled
+        objecting = objection(os.environ) if respect_environment else None
+        self._off = None if enabled else "not enabled by the app"
+        if enabled and objecting is not None:
+            self._off = f"{objecting} is set"
         self._clock = clock
-        self._latest: dict[str, int] = {}
-        self._pid = os.getpid()
-        endpoint = os.environ.get("SOTTOVOCE_ENDPOINT", endpoint)
-        write_key = os.environ.get("SOTTOVOCE_WRITE_KEY", write_key)
-        self._directory = Path(state_dir) if state_dir else None
+        self._address = (
+            os.environ.get("SOTTOVOCE_ENDPOINT", endpoint),
+            os.environ.get("SOTTOVOCE_WRITE_KEY", write_key),
+        )
+        self._proxy, self._ca_bundle = proxy, ca_bundle
+        self._state_dir = state_dir
         self._given_transport = transport
-        self._address = (endpoint, write_key)
         self._upload_within = upload_within_seconds
-        self._inherited: list[Worker] = []
-        self._worker = self._make_worker()
-        atexit.register(self.close)
-        if enabled and watched(self.registry):
-            self._worker.watch()
+        self._refusals: Counter[str] = Counter()
+        self._workers: dict[int, Worker] = {}
+        if self._off is None:
+            worker = self._worker_here()
+            if watched(self.registry):
+                worker.start()
 
     def record(self, metric: str, value: object) -> None:
         """Answer a metric's question for the current epoch; the first answer counts.
 
-        Never raises and never waits. What cannot be reported is counted in `dropped`:
-        disabled, unknown_metric, wrong_type, not_started, expired, already_reported,
-        not_sampled, not_its_turn, does_not_fit, budget_exhausted, no_state, no_randomness,
-        suspended, queue_full, opted_out, closed, internal_error. There too, though reported:
-        clamped.
+        Never raises and never waits; may be called from coroutines, signal handlers and
+        finalizers. What cannot be reported is counted in `dropped`: disabled, unknown_metric,
+        wrong_type, not_started, expired, already_reported, not_sampled, not_its_turn,
+        does_not_fit, budget_exhausted, no_state, no_randomness, suspended, queue_full,
+        spool_full, opted_out, closed, internal_error. There too, though reported: clamped.
         """
         try:
-            reason = self._record(metric, value)
-        except Exception as error:  # the host must survive whatever happens in here
-            reason = "wrong_type" if isinstance(error, WrongType) else "internal_error"
-        if reason is not None:
-            self.dropped[reason] += 1
+            try:
+                if self._off is None:
+                    reason = self._worker_here().record(metric, value)
+                else:
+                    reason = "disabled"
+            except Exception as error:  # the host must survive whatever happens in here
+                reason = "wrong_type" if isinstance(error, WrongType) else "internal_error"
+            if reason is not None:
+                self._refusals[reason] = self._refusals.get(reason, 0) + 1
+        except Exception:  # at the very end of the interpreter even counting may fail
+            pass
 
-    def _record(self, name: str, value: object) -> str | None:
-        if not self._enabled:
-            return "disabled"
-        metric = self.registry.metrics.get(name)
-        if metric is None:
-            return "unknown_metric"
-        encoded, clamped = metric.encode(value)
-        now = self._clock()
-        today = day_of(now)
-        if today < metric.starts:
-            return "not_started"
-        if today >= metric.expires:
-            return "expired"
-        epoch = current_epoch(metric, now)
-        worker = self._worker_here()
-        if worker.disabled_because is None and self._latest.get(name) == epoch:
-            return "already_reported"
-        reason = worker.accept(Pending(metric, epoch, encoded))
-        if reason is None:
-            self._latest[name] = epoch
-            if clamped:
-                self.dropped["clamped"] += 1
-        return reason
+    @property
+    def dropped(self) -> Counter[str]:
+        """Values that were not reported, by reason."""
+        worker = self._workers.get(os.getpid())
+        return self._refusals + (Counter() if worker is None else worker.dropped)
 
     def flush(self, timeout_seconds: float = 10.0) -> bool:
         """Store what was recorded and try to send everything now.
 
+        Waits; in a coroutine use `asyncio.to_thread(client.flush)`.
+
         Returns:
             True when nothing is left to send.
         """
-        return self._enabled and self._worker_here().flush(timeout_seconds)
+        return self._off is None and self._worker_here().flush(timeout_seconds)
 
     def status(self) -> Status:
         """Return what this client is doing and has spent."""
+        from client_sdk.status import Status
+
         worker = self._worker_here()
         spent, queued = worker.figures()
-        reason = worker.disabled_because if self._enabled else "not enabled by the app"
+        reason = worker.disabled_because if self._off is None else self._off
         return Status(
             summary="collecting" if reason is None else f"disabled: {reason}",
             spent_epsilon=None if spent is None else spent / 1e6,
@@ -161,40 +151,77 @@ class Client:
             refused=dict(worker.refused),
         )
 
+    def preview(self, timeout_seconds: float = 2.0) -> Preview:
+        """Return the exact bytes that wait to be sent, in words too, and what was spent.
+
+        Shows nothing where there is no state, or none that can be used: `status` says why.
+        """
+        from client_sdk.preview import Preview, read
+
+        if self._off is None:
+            self._worker_here().store(timeout_seconds)
+        try:
+            return read(_directory(self._state_dir, self.registry.project), self.registry)
+        except StateError:
+            return Preview(lifetime_epsilon=float(self.registry.lifetime_epsilon))
+
     def opt_out(self) -> None:
         """Withdraw consent: nothing more is recorded or sent, and the queue is deleted now.
 
         What was spent stays spent: a later opt-in continues the same ledger.
         """
-        self._enabled = False
+        self._off = "not enabled by the app"
         self._worker_here().withdraw()
 
     def close(self, timeout_seconds: float = EXIT_SECONDS) -> None:
         """Store what was recorded and stop; what is not sent yet is sent after the next start."""
-        if self._pid == os.getpid():
-            self._worker.close(timeout_seconds)
-            atexit.unregister(self.close)
+        worker = self._workers.get(os.getpid())
+        if worker is not None:
+            worker.stop(timeout_seconds)
+            worker.wait_until_ended(timeout_seconds)
+
+    def __del__(self) -> None:
+        try:
+            self._workers[os.getpid()].stop(EXIT_SECONDS)
+        except Exception:  # it never began, or the interpreter is gone already
+            pass
+
+    def _worker_here(self) -> Worker:
+        """Return this process's worker: threads and connections do not survive a fork.
+
+        Those of other processes are kept and never touched: SQLite forbids even closing a
+        connection that a fork has copied. What the parent had accepted it stores itself.
+        """
+        process = os.getpid()
+        worker = self._workers.get(process)
+        if worker is None:
+            worker = self._workers.setdefault(process, self._make_worker())
+        return worker
 
     def _make_worker(self) -> Worker:
-        http = HttpTransport(*self._address)
+        from functools import partial
+
+        from client_sdk.randomness import Coin
+        from client_sdk.sealed_transport import transport_for
+        from client_sdk.transport import HttpTransport
+        from client_sdk.worker import Worker
+
+        http = HttpTransport(*self._address, proxy=self._proxy, ca_bundle=self._ca_bundle)
         return Worker(
             registry=self.registry,
-            directory=lambda: self._directory or default_directory(self.registry.project),
-            transport=self._given_transport or http,
+            # Nothing of the worker refers to the client: who forgets a client need not close it.
+            directory=partial(_directory, self._state_dir, self.registry.project),
+            transport=self._given_transport or transport_for(http, self.registry.seal),
             upload_within_seconds=self._upload_within,
             clock=self._clock,
             coin=Coin(),
-            dropped=self.dropped,
             on_end=http.close,
         )
 
-    def _worker_here(self) -> Worker:
-        """Return this process's worker: threads and connections do not survive a fork."""
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            self._latest = {}
-            # Kept: SQLite forbids even closing a connection that a fork has copied. What the
-            # parent had accepted it stores itself.
-            self._inherited.append(self._worker)
-            self._worker = self._make_worker()
-        return self._worker
+
+def _directory(given: str | Path | None, project: str) -> Path:
+    from pathlib import Path
+
+    from client_sdk.state import default_directory
+
+    return Path(given) if given else default_directory(project)

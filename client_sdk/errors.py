@@ -12,9 +12,6 @@ Mistakes in configuration raise at start. After start nothing here reaches the h
 `Client.record` contains it and counts the reason.
 """
 
-from datetime import date
-from decimal import Decimal
-
 
 class SottovoceError(Exception):
     """Base of everything this package raises on purpose."""
@@ -32,6 +29,9 @@ class RegistryError(SottovoceError, ValueError):
 
 def _shown(value: object) -> str:
     """Return a value as a person wrote it, cut to a readable length."""
+    from datetime import date  # here, because every import of the SDK loads this module
+    from decimal import Decimal
+
     try:
         text = str(value) if isinstance(value, Decimal | date) else repr(value)
     except ValueError:  # more digits than Python is willing to print

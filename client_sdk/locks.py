@@ -2,7 +2,10 @@
 
 import os
 import sys
+import weakref
 from pathlib import Path
+
+_held: "weakref.WeakValueDictionary[int, ProcessLock]" = weakref.WeakValueDictionary()
 
 
 class ProcessLock:
@@ -15,6 +18,7 @@ class ProcessLock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._holder = 0
 
     def acquire(self) -> bool:
         """Take the lock without waiting; False while another process holds it."""
@@ -26,16 +30,34 @@ class ProcessLock:
         except OSError:
             os.close(descriptor)
             return False
-        self._descriptor = descriptor
+        self._descriptor, self._holder = descriptor, os.getpid()
+        _held[id(self)] = self
         return True
 
     def release(self) -> None:
         """Free the lock if this object holds it."""
-        if self._descriptor is not None:
+        if self._descriptor is not None and self._holder == os.getpid():
             # Unlocked by name: a forked child holds a copy, so closing would not free it.
             _unlock(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _drop_copy(self) -> None:
+        if self._descriptor is not None and self._holder != os.getpid():
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def drop_copies() -> None:
+    """In a forked child: let go of the parent's locks.
+
+    A lock lives as long as any copy of its file's descriptor: without this, that of a parent
+    which was killed would live on in its child.
+    """
+    for reference in _held.valuerefs():
+        lock = reference()
+        if lock is not None:
+            lock._drop_copy()
 
 
 if sys.platform == "win32":

@@ -6,7 +6,6 @@ clamped, NaN and None become `missing`), so that neither a report's existence no
 depends on a value.
 """
 
-import hashlib
 import json
 import math
 import unicodedata
@@ -20,6 +19,7 @@ from typing import Literal
 
 from client_sdk.epochs import EpochLength, epoch_of
 from client_sdk.errors import WrongType
+from client_sdk.hashing import sha256
 from client_sdk.mechanisms import Mechanism, Value
 from client_sdk.mechanisms.thresholds import floor_threshold, micro, probability
 
@@ -199,7 +199,7 @@ class Metric:
 
 def _digest(shape: object) -> str:
     text = json.dumps(shape, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(b"sottovoce metric\x00" + text.encode()).hexdigest()
+    return sha256(b"sottovoce metric\x00" + text.encode()).hexdigest()
 
 
 def _encode_boolean(metric: Metric, value: object) -> tuple[Value, bool]:

@@ -10,10 +10,10 @@ fallback: if the operating system cannot give randomness the error ends the draw
 is charged or sent.
 """
 
-import hmac
 import os
 from collections.abc import Callable
 
+from client_sdk.hashing import hmac_sha256
 from client_sdk.health import CheckedSource
 
 WORD_BITS = 64
@@ -127,7 +127,7 @@ class PrfStream:
     def __call__(self, count: int) -> bytes:
         while len(self._rest) < count:
             message = self._context + self._counter.to_bytes(4, "big")
-            self._rest += hmac.digest(self._key, message, "sha256")
+            self._rest += hmac_sha256(self._key, message)
             self._counter += 1
         taken, self._rest = self._rest[:count], self._rest[count:]
         return taken

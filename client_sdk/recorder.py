@@ -15,6 +15,7 @@ from client_sdk.pending import Pending, keep_until
 from client_sdk.randomness import Coin, PrfStream, keyed_tag
 from client_sdk.registry import Registry
 from client_sdk.report import Report, report_to_json
+from client_sdk.spool import LONGEST_ONCE_SECONDS, add
 from client_sdk.spreading import is_turn, takes_part
 from client_sdk.state import State
 
@@ -32,6 +33,7 @@ class Recorder:
     def __init__(self, state: State, registry: Registry, now: float, coin: Coin) -> None:
         self._state = state
         self._registry = registry
+        self._now = now
         self._coin = coin
         self._secret = state.secret
         with state.transaction() as connection:
@@ -39,8 +41,12 @@ class Recorder:
             ledger.reserve(registry, now, lambda metric: takes_part(self._secret, metric))
             watch(connection, registry, now)
 
-    def store(self, pending: list[Pending]) -> list[str]:
+    def store(self, pending: list[Pending], now: float | None = None) -> list[str]:
         """Charge, randomize and spool values; all of it becomes durable at once.
+
+        Args:
+            pending: What to store.
+            now: Unix time in seconds, if it is no longer that of construction.
 
         Returns:
             The reason of each value that was dropped.
@@ -48,6 +54,7 @@ class Recorder:
         Raises:
             StateError: Nothing was stored.
         """
+        self._now = self._now if now is None else now
         dropped = []
         with self._state.transaction() as connection:
             ledger = Ledger(connection, self._registry.lifetime_micro)
@@ -68,7 +75,7 @@ class Recorder:
         with self._state.transaction() as connection:
             absent = list(unrecorded(connection, self._registry, now))
         if absent:
-            self.store(absent)
+            self.store(absent, now)
 
     def _refusal(self, pending: Pending) -> str | None:
         """Return why the device's secret keeps it from reporting now, whatever the value."""
@@ -95,10 +102,11 @@ class Recorder:
         # With when_absent all reports leave after the epoch: an early one would tell that
         # something was recorded.
         not_before = 0.0 if metric.when_absent is None else end_of(metric.epoch, pending.epoch)
-        connection.execute(
-            "INSERT INTO spool (not_before, keep_until, report) VALUES (?, ?, ?)",
-            (not_before, keep_until(metric, pending.epoch), report_to_json(report, mechanism)),
-        )
+        keep = keep_until(metric, pending.epoch)
+        if metric.epoch == "once":
+            keep = min(keep, self._now + LONGEST_ONCE_SECONDS)
+        text = report_to_json(report, mechanism)
+        add(connection, text, not_before=not_before, keep_until=keep)
 
     def _remembered(
         self, connection: sqlite3.Connection, metric: Metric, value: Value, cohort: int

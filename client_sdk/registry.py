@@ -5,7 +5,6 @@ of it is ever taken from the network. A file that breaks a rule is refused as a 
 error that names key, rule and value.
 """
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,10 +16,13 @@ from typing import Any
 
 from client_sdk.declaration import Table, metric_from
 from client_sdk.errors import RegistryError
+from client_sdk.hashing import sha256
 from client_sdk.mechanisms.thresholds import budget_micro
 from client_sdk.metric import Metric
+from client_sdk.sealing import MOST_KEY_ID, SealingKey, is_public_key
 
 SCHEMA = 1
+_PUBLIC_KEY = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 
 
@@ -43,6 +45,8 @@ class Registry:
         metrics: By name.
         text: The file as it was read.
         window: The promise over any few days, None without one.
+        seal: The aggregator's public key that uploads are sealed to; None: they travel plain,
+            under TLS. No part of a fingerprint: a new key makes no new version of a metric.
     """
 
     project: str
@@ -51,6 +55,7 @@ class Registry:
     metrics: Mapping[str, Metric]
     text: str = field(repr=False)
     window: Window | None = None
+    seal: SealingKey | None = None
 
     @property
     def lifetime_micro(self) -> int:
@@ -60,7 +65,7 @@ class Registry:
     @property
     def digest(self) -> str:
         """Names this file among all that a server has been given. 64 hex digits."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return sha256(self.text.encode()).hexdigest()
 
     def expired(self, today: date) -> list[RegistryError]:
         """Return an error for each metric that collects nothing any more.
@@ -111,6 +116,7 @@ def _registry(text: str, document: dict[str, Any]) -> Registry:
     lifetime = project.take_epsilon("lifetime_epsilon", most=Decimal(1000))
     contact = project.take_text("contact")
     window = _window(project)
+    seal = _seal(project)
     project.finish()
     tables = root.take_table("metrics")
     metrics = {}
@@ -121,7 +127,7 @@ def _registry(text: str, document: dict[str, Any]) -> Registry:
     if not metrics:
         raise RegistryError("metrics", "must declare at least one metric", {})
     root.finish()
-    registry = Registry(name, lifetime, contact, metrics, text, window)
+    registry = Registry(name, lifetime, contact, metrics, text, window, seal)
     _check_shares(registry)
     if window is not None:
         _check_window(registry, window)
@@ -137,6 +143,20 @@ def _window(project: Table) -> Window | None:
     )
     table.finish()
     return window
+
+
+def _seal(project: Table) -> SealingKey | None:
+    if "seal" not in project.values:
+        return None
+    table = project.take_table("seal")
+    number = table.take_integer("key", 1, MOST_KEY_ID)
+    text = table.take_text("public")
+    public = bytes.fromhex(text) if _PUBLIC_KEY.fullmatch(text) else b""
+    if not is_public_key(public):
+        rule = "must be the 64 hex digits that `sottovoce keys rotate sealing` prints"
+        raise table.fail("public", rule, text)
+    table.finish()
+    return SealingKey(number, public)
 
 
 def _check_shares(registry: Registry) -> None:

@@ -17,6 +17,9 @@ MAX_BATCH_BYTES = 64 * 1024
 MAX_BATCH_REPORTS = 256
 REPORTS_PATH = "/v1/reports"
 DEVICES_PATH = "/v1/devices"
+SEALED_TYPE = "application/vnd.sottovoce.sealed"
+PROBLEM_TYPE = "urn:sottovoce:problem:"
+UNKNOWN_SEALING_KEY = PROBLEM_TYPE + "unknown_sealing_key"
 
 RefusalReason = Literal[
     "unknown_metric",

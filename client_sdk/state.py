@@ -3,8 +3,12 @@
 The state *is* the privacy guarantee, so it fails closed: a file that is empty, is missing its
 tables, cannot be written or is corrupt ends reporting. It is never replaced by a fresh one,
 because a fresh secret would buy new noise for old values. A new file gets its name only when it
-is complete, so an empty one is always damage. SQLite checks its own structure, not content:
-secret and ledger carry a seal, which finds accidents (not somebody who can read the secret).
+is complete (`new_state`), so an empty one is always damage. SQLite checks its own structure, not
+content: secret and ledger carry a seal, which finds accidents (not somebody who can read the
+secret).
+
+The file is open only while something is done with it: what is not open cannot be carried through
+a fork.
 
 Limit: where the whole file was deleted, or restored from a backup, nothing here can know it.
 
@@ -12,99 +16,58 @@ Anyone who reads this file together with its secret can test guesses about remem
 it is as sensitive as the values themselves. It is created readable by its owner only.
 """
 
-import hashlib
 import os
 import sqlite3
-import threading
+import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from client_sdk import forks, threads
 from client_sdk.errors import StateError
-from client_sdk.randomness import keyed_tag, random_bytes
+from client_sdk.hashing import sha256
+from client_sdk.new_state import SCHEMA_VERSION, SECRET_BYTES, connect, create, seal
+from client_sdk.spool import queued
 
-SCHEMA_VERSION = 1
 FILE_NAME = "state.sqlite3"
-SECRET_BYTES = 32
+PATIENCE_SECONDS = 10.0
 
-_TABLES = """
-CREATE TABLE device (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE shares (
-    metric TEXT PRIMARY KEY, reserved INTEGER NOT NULL, spent INTEGER NOT NULL,
-    fits INTEGER NOT NULL, reports INTEGER NOT NULL DEFAULT 0, changes INTEGER DEFAULT 0
-) WITHOUT ROWID;
-CREATE TABLE marks (
-    metric TEXT NOT NULL, length TEXT NOT NULL, epoch INTEGER NOT NULL,
-    PRIMARY KEY (metric, length, epoch)
-) WITHOUT ROWID;
-CREATE TABLE paid (
-    metric TEXT NOT NULL, channel TEXT NOT NULL, charged INTEGER NOT NULL,
-    PRIMARY KEY (metric, channel)
-) WITHOUT ROWID;
-CREATE TABLE memory (
-    id INTEGER PRIMARY KEY, metric TEXT NOT NULL, channel TEXT NOT NULL, tag BLOB NOT NULL,
-    permanent BLOB NOT NULL, UNIQUE (metric, channel, tag)
-);
-CREATE TABLE spool (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, not_before REAL NOT NULL DEFAULT 0,
-    keep_until REAL NOT NULL, report TEXT NOT NULL
-);
-CREATE TABLE watched (
-    metric TEXT NOT NULL, length TEXT NOT NULL, since INTEGER NOT NULL,
-    PRIMARY KEY (metric, length)
-) WITHOUT ROWID;
-CREATE TABLE batch (
-    sequence INTEGER PRIMARY KEY, nonce TEXT NOT NULL, body BLOB NOT NULL,
-    reports INTEGER NOT NULL, keep_until REAL NOT NULL
-);
-"""
+_open_in: dict[int, int] = {}
+"""In which process each open state was opened, by its identity."""
 
 
 class State:
-    """One open connection to a device's state file.
+    """A device's state file.
 
     Args:
         directory: Where the file lies; created with mode 0700 if it does not exist.
+        patience_seconds: How long to wait for other processes that write to it.
 
     Raises:
         StateError: The state cannot be created, read or written, or is corrupt.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self.path = directory / FILE_NAME
-        self._lock = threading.RLock()
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self.path.exists():
-                if self.path.with_name(f"{FILE_NAME}-wal").exists():
-                    raise FileNotFoundError("its journal is there, the file itself is gone")
-                _create(self.path)
-            os.close(os.open(self.path, os.O_RDWR))
-            self._connection = _connect(self.path)
-        except (OSError, sqlite3.Error) as error:
-            raise StateError(f"device state {self.path} cannot be used: {error}") from error
-        try:
-            self._check()
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def _check(self) -> None:
-        with self.transaction() as connection:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if verdict != "ok" or version == 0:
-                fault = verdict if version else "it has no tables"
-                raise StateError(f"device state {self.path} is corrupt: {fault}")
-            if version != SCHEMA_VERSION:
-                raise StateError(
-                    f"device state {self.path} has schema {version}, this version reads "
-                    f"{SCHEMA_VERSION}; update the app"
-                )
-            if len(self.secret) != SECRET_BYTES or self._get("seal") != self._seal():
-                raise StateError(f"device state {self.path} is corrupt: its seal is broken")
-            # Proves that the file can be written before anything is promised.
-            self._put("seal", self._seal())
+        self._patience = patience_seconds
+        self._lock = threads.RLock()
+        self._open: sqlite3.Connection | None = None
+        self._closed = False
+        self._known_secret: bytes | None = None
+        forks.watch(self)
+        with self._lock:
+            try:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not self.path.exists():
+                    if self.path.with_name(f"{FILE_NAME}-wal").exists():
+                        raise FileNotFoundError("its journal is there, the file itself is gone")
+                    create(self.path)
+            except (OSError, sqlite3.Error) as error:
+                raise StateError(f"device state {self.path} cannot be used: {error}") from error
+            with self.transaction():
+                # Proves that the file can be written before anything is promised.
+                self.put("seal", self._seal())
+            self._known_secret = self.secret
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -115,66 +78,139 @@ class State:
         """
         with self._lock:
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
+                connection = self._connection
+                connection.execute("BEGIN IMMEDIATE")
                 try:
-                    before = self._connection.total_changes
-                    yield self._connection
-                    if self._connection.total_changes != before:
-                        self._put("seal", self._seal())
-                    self._connection.execute("COMMIT")
+                    before = connection.total_changes
+                    yield connection
+                    if connection.total_changes != before:
+                        self.put("seal", self._seal())
+                    connection.execute("COMMIT")
                 except BaseException:
-                    if self._connection.in_transaction:
-                        self._connection.execute("ROLLBACK")
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
                 raise StateError(f"device state {self.path} cannot be used: {error}") from error
 
-    def close(self) -> None:
-        """Close the connection."""
+    def rest(self) -> None:
+        """Close the file until it is needed again."""
         with self._lock:
-            self._connection.close()
+            if self._open is not None and not self._open.in_transaction:
+                self._open.close()
+                self._open = None
+                _open_in.pop(id(self), None)
+
+    def close(self) -> None:
+        """Close the file for good."""
+        with self._lock:
+            self._closed = True
+            self.rest()
+
+    def hold(self, timeout_seconds: float) -> bool:
+        """Come to rest and stay so until `let_go`; False if that takes too long."""
+        if not self._lock.acquire(True, timeout_seconds):
+            return False
+        self.rest()
+        return True
+
+    def let_go(self) -> None:
+        """End what `hold` began."""
+        self._lock.release()
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._open is None:
+            self._open = self._opened()
+        return self._open
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StateError(f"device state {self.path} is closed")
+        # Counted as open from here on: a fork may come at any moment.
+        inherited = [pid for pid in list(_open_in.values()) if pid != os.getpid()]
+        if inherited:
+            raise StateError(
+                f"device state {self.path} was in use when this process was forked from process "
+                f"{inherited[0]}; fork before the first record, or with Python's own fork"
+            )
+        _open_in[id(self)] = os.getpid()
+        connection = None
+        try:
+            self.path.stat()  # SQLite would create what is missing
+            connection = connect(self.path, self._patience)
+            self._check(connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            _open_in.pop(id(self), None)
+            if isinstance(error, OSError | sqlite3.Error) and not isinstance(error, StateError):
+                raise StateError(f"device state {self.path} cannot be used: {error}") from error
+            raise
+        return connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if verdict != "ok" or version == 0:
+            fault = verdict if version else "it has no tables"
+            raise StateError(f"device state {self.path} is corrupt: {fault}")
+        if version != SCHEMA_VERSION:
+            raise StateError(
+                f"device state {self.path} has schema {version}, this version reads "
+                f"{SCHEMA_VERSION}; update the app"
+            )
+        secret = self._read(connection, "secret") or b""
+        if len(secret) != SECRET_BYTES or self._read(connection, "seal") != seal(
+            connection, secret
+        ):
+            raise StateError(f"device state {self.path} is corrupt: its seal is broken")
+        if self._known_secret not in (None, secret):
+            raise StateError(f"device state {self.path} was replaced while it was in use")
+        connection.execute("ROLLBACK")
 
     def _seal(self) -> bytes:
-        return _seal(self._connection, self.secret)
+        return seal(self._connection, self.secret)
 
     @property
     def secret(self) -> bytes:
         """The device secret: it must never leave the device, it undoes permanent noise."""
-        return self._get("secret") or b""
+        return self.get("secret") or b""
 
     @property
     def device(self) -> str | None:
         """The id that the server drew at enrolment, None before."""
-        value = self._get("device")
+        value = self.get("device")
         return None if value is None else value.decode()
 
     @property
     def device_key(self) -> bytes:
         """The key that signs batches; empty before enrolment."""
-        return self._get("device_key") or b""
+        return self.get("device_key") or b""
 
     def enrolled(self, device: str, key: bytes) -> None:
         """Remember the identity that the server gave."""
         with self.transaction():
-            self._put("device", device.encode())
-            self._put("device_key", key)
+            self.put("device", device.encode())
+            self.put("device_key", key)
 
     @property
     def suspended(self) -> str | None:
         """Why this state may never report again, None while it may."""
-        value = self._get("suspended")
+        value = self.get("suspended")
         return None if value is None else value.decode()
 
     def suspend(self, reason: str) -> None:
         """End reporting from this state for good, and empty the queue."""
         with self.transaction():
-            self._put("suspended", reason.encode())
+            self.put("suspended", reason.encode())
             self._empty_queue()
 
     def next_sequence(self) -> int:
         """Take the next sequence number; call inside a transaction."""
-        sequence = int.from_bytes(self._get("sequence") or b"", "big") + 1
-        self._put("sequence", sequence.to_bytes(8, "big"))
+        sequence = int.from_bytes(self.get("sequence") or b"", "big") + 1
+        self.put("sequence", sequence.to_bytes(8, "big"))
         return sequence
 
     def withdraw(self) -> int:
@@ -185,85 +221,37 @@ class State:
 
     def queued(self) -> int:
         """Return the number of reports that wait to be sent or answered."""
-        with self._reading():
-            row = self._connection.execute(
-                "SELECT (SELECT count(*) FROM spool)"
-                " + (SELECT coalesce(sum(reports), 0) FROM batch)"
-            ).fetchone()
-            return int(row[0])
+        with self._reading() as connection:
+            return queued(connection)
 
     def _empty_queue(self) -> int:
-        queued = self.queued()
+        waiting = self.queued()
         self._connection.execute("DELETE FROM spool")
         self._connection.execute("DELETE FROM batch")
-        return queued
+        return waiting
 
-    def _get(self, name: str) -> bytes | None:
-        with self._reading():
-            row = self._connection.execute(
-                "SELECT value FROM device WHERE name = ?", (name,)
-            ).fetchone()
+    def get(self, name: str) -> bytes | None:
+        """Return what is kept under a name."""
+        with self._reading() as connection:
+            return self._read(connection, name)
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep something under a name; call inside a transaction."""
+        self._connection.execute("REPLACE INTO device VALUES (?, ?)", (name, value))
+
+    def _read(self, connection: sqlite3.Connection, name: str) -> bytes | None:
+        row = connection.execute("SELECT value FROM device WHERE name = ?", (name,)).fetchone()
         if row is not None and not isinstance(row[0], bytes):
             raise StateError(f"device state {self.path} is corrupt: {name} is not bytes")
         return None if row is None else bytes(row[0])
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _reading(self) -> Iterator[sqlite3.Connection]:
         try:
             with self._lock:
-                yield
+                yield self._connection
         except sqlite3.Error as error:
             raise StateError(f"device state {self.path} cannot be read: {error}") from error
-
-    def _put(self, name: str, value: bytes) -> None:
-        self._connection.execute("REPLACE INTO device VALUES (?, ?)", (name, value))
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous = FULL")
-    return connection
-
-
-def _create(path: Path) -> None:
-    """Make a complete, durable state under a name of its own, then give it the real name.
-
-    A process that is killed on the way leaves no state; of two that race, the first wins.
-    """
-    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
-    os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        secret = random_bytes(SECRET_BYTES)
-        with closing(_connect(draft)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in _TABLES.split(";"):
-                connection.execute(statement)
-            rows = [("secret", secret), ("seal", _seal(connection, secret))]
-            connection.executemany("INSERT INTO device VALUES (?, ?)", rows)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            connection.execute("COMMIT")
-        with suppress(FileExistsError):
-            os.link(draft, path)
-        _make_names_durable(path.parent)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _make_names_durable(directory: Path) -> None:
-    if os.name == "posix":
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _seal(connection: sqlite3.Connection, secret: bytes) -> bytes:
-    """Return the checksum of what must never change by accident: secret, shares, payments."""
-    shares = connection.execute("SELECT * FROM shares ORDER BY metric").fetchall()
-    paid = connection.execute("SELECT * FROM paid ORDER BY metric, channel").fetchall()
-    return keyed_tag(secret, b"seal", repr((shares, paid)).encode())
 
 
 def default_directory(project: str) -> Path:
@@ -273,11 +261,12 @@ def default_directory(project: str) -> Path:
         StateError: The user has no home directory.
     """
     base = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
+    usual = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
     try:
-        root = Path(base) if base else Path.home() / ".local" / "state"
+        root = Path(base) if base else Path.home() / usual
     except RuntimeError as error:
         raise StateError(f"no place for device state: {error}; set XDG_STATE_HOME") from error
     folder = "".join(c if c.isalnum() or c in "-_." else "_" for c in project).lstrip(".")
     if not folder or folder != project:  # two projects must not come to share a state
-        folder = f"{folder or 'project'}-{hashlib.sha256(project.encode()).hexdigest()[:8]}"
+        folder = f"{folder or 'project'}-{sha256(project.encode()).hexdigest()[:8]}"
     return root / "sottovoce" / folder

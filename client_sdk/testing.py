@@ -1,15 +1,25 @@
-"""Helpers for tests of host apps: a transport that keeps what would be sent, and one in-process.
+"""Helpers for tests of host apps: clients without a network, a clock that a test moves.
+
+With pytest they come as fixtures (`pytest_plugin`); docs/testing.md shows both ways. That a value
+appears nowhere is what `canary` proves.
 
 No randomness can be seeded here: a test that needs a certain response tests the wrong thing.
 """
 
 import json
 import os
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 from typing import Any
 
 from client_sdk.authentication import MAC_HEADER, answer_mac
+from client_sdk.client import Client
+from client_sdk.registry import Registry, load
 from client_sdk.report import DEVICES_PATH, REPORTS_PATH
 from client_sdk.transport import Reply
+
+NEVER_BY_ITSELF = 1e9
+"""Seconds within which a client of a test uploads: it waits for `flush`."""
 
 
 class RecordingTransport:
@@ -17,10 +27,12 @@ class RecordingTransport:
 
     Attributes:
         batches: Each body that was sent, in order.
+        macs: The MAC that went with each, as a header.
     """
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
+        self.macs: list[str] = []
         self._key = os.urandom(32)
 
     @property
@@ -34,6 +46,7 @@ class RecordingTransport:
 
     def send(self, body: bytes, mac: str) -> Reply:
         self.batches.append(body)
+        self.macs.append(mac)
         batch = json.loads(body)
         verdicts = ["accepted"] * len(batch["reports"])
         answer = {"sequence": batch["sequence"], "verdict": "accepted", "spent": 0}
@@ -64,3 +77,101 @@ class WsgiTransport:
             path, data=body, content_type="application/json", headers=headers
         )
         return Reply(response.status_code, response.get_data())
+
+
+class FakeClock:
+    """A clock that stands still until a test moves it.
+
+    Attributes:
+        now: Unix time in seconds.
+        moved: Whether a test has moved it.
+    """
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+        self.moved = False
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self, *, days: float = 0, hours: float = 0, seconds: float = 0) -> None:
+        """Let time pass."""
+        self.now += timedelta(days=days, hours=hours, seconds=seconds).total_seconds()
+        self.moved = True
+
+    def move_to(self, day: date) -> None:
+        """Go to noon (UTC) of a day."""
+        self.now = datetime.combine(day, time(12), UTC).timestamp()
+        self.moved = True
+
+
+class ObservedClient(Client):
+    """A client that also remembers, in memory, what the app recorded.
+
+    Attributes:
+        recorded: Metric and value of each call of `record`, in order, whatever became of it.
+    """
+
+    def __init__(self, metrics: str | Path | Registry, **options: Any) -> None:
+        self.recorded: list[tuple[str, object]] = []
+        super().__init__(metrics, **options)
+
+    def record(self, metric: str, value: object) -> None:
+        self.recorded.append((metric, value))
+        super().record(metric, value)
+
+
+class ClientFactory:
+    """Makes clients of one device for a test: consent given, a state of its own, no network.
+
+    A second client on the same device is the app started again.
+
+    Args:
+        directory: An empty directory for the device's state.
+        clock: The clients' clock. Until the test moves it, it goes to noon of the first day on
+            which everything that a client declares has started.
+
+    Attributes:
+        directory: The same.
+        transport: Keeps what the clients send; it answers as the server would.
+        clients: All that were made.
+    """
+
+    def __init__(self, directory: Path, clock: FakeClock) -> None:
+        self.directory = directory
+        self.clock = clock
+        self.transport = RecordingTransport()
+        self.clients: list[ObservedClient] = []
+
+    def __call__(self, metrics: str | Path | Registry, **options: Any) -> ObservedClient:
+        """Return a client; `options` replace what it is made with."""
+        registry = metrics if isinstance(metrics, Registry) else load(metrics)
+        if not self.clock.moved:
+            self.clock.move_to(max(metric.starts for metric in registry.metrics.values()))
+        given = {
+            "enabled": True,
+            "respect_environment": False,
+            "state_dir": self.directory,
+            "transport": self.transport,
+            "upload_within_seconds": NEVER_BY_ITSELF,
+            "clock": self.clock,
+        }
+        client = ObservedClient(registry, **{**given, **options})
+        self.clients.append(client)
+        return client
+
+    def reports(self, metric: str | None = None) -> list[dict[str, Any]]:
+        """Let every client send what may leave by now; return all reports sent, decoded.
+
+        A report of a metric with `when_absent` may leave when its epoch is over, so move the
+        clock first; one of a metric with `every` exists once in each block of so many epochs.
+        """
+        for client in self.clients:
+            client.flush()
+        sent = self.transport.reports
+        return [each for each in sent if metric is None or each["metric"] == metric]
+
+    def close(self) -> None:
+        """Close every client."""
+        for client in self.clients:
+            client.close(5.0)

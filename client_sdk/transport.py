@@ -7,9 +7,10 @@ change what the server learns.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from client_sdk import forks
 from client_sdk.authentication import MAC_HEADER
 from client_sdk.errors import TransportError
-from client_sdk.report import DEVICES_PATH, REPORTS_PATH
+from client_sdk.report import DEVICES_PATH, REPORTS_PATH, SEALED_TYPE
 
 if TYPE_CHECKING:
     import requests
@@ -48,22 +49,33 @@ class Transport(Protocol):
 class HttpTransport:
     """Transport over HTTP with `requests`, imported when the first upload is due.
 
-    Proxies and CA bundle come from the usual environment variables.
-
     Args:
         endpoint: Base URL of the aggregation server.
         write_key: The project's key for enrolment.
         timeout_seconds: Longest wait for a connection and between two bytes.
-        retries: Further tries after a failed one, with exponential back-off and jitter.
+        retries: Further tries at once after a connection that broke; whoever uses a transport
+            has a schedule for what lasts longer.
+        proxy: URL of a proxy for every request; without it the environment decides
+            (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+        ca_bundle: File of certificates to trust; without it the environment (REQUESTS_CA_BUNDLE)
+            or what `requests` brings along.
     """
 
     def __init__(
-        self, endpoint: str, write_key: str, timeout_seconds: float = 10.0, retries: int = 2
+        self,
+        endpoint: str,
+        write_key: str,
+        timeout_seconds: float = 10.0,
+        retries: int = 2,
+        proxy: str | None = None,
+        ca_bundle: str | None = None,
     ) -> None:
         self._endpoint = endpoint.rstrip("/")
         self._write_key = write_key
         self._timeout = timeout_seconds
         self._retries = retries
+        self._proxies = None if proxy is None else {"http": proxy, "https": proxy}
+        self._ca_bundle = ca_bundle
         self._session: requests.Session | None = None
 
     def enrol(self) -> Reply:
@@ -72,6 +84,10 @@ class HttpTransport:
     def send(self, body: bytes, mac: str) -> Reply:
         return self._post(REPORTS_PATH, body, {MAC_HEADER: mac})
 
+    def send_sealed(self, sealed: bytes) -> Reply:
+        """Deliver what `sealing` has made of a batch and its MAC."""
+        return self._post(REPORTS_PATH, sealed, {"Content-Type": SEALED_TYPE})
+
     def close(self) -> None:
         """Close kept connections."""
         if self._session is not None:
@@ -79,50 +95,52 @@ class HttpTransport:
             self._session = None
 
     def _post(self, path: str, body: bytes, headers: dict[str, str]) -> Reply:
+        if self._session is None:
+            with forks.importing():
+                self._session = _session()
         import requests
         from urllib3.exceptions import HTTPError
 
-        if self._session is None:
-            self._session = _session(self._retries)
-        try:
-            with self._session.post(
-                self._endpoint + path,
-                data=body,
-                headers={"Content-Type": "application/json", **headers},
-                timeout=self._timeout,
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                answer = response.raw.read(MOST_ANSWER_BYTES + 1, decode_content=True)
-                pause = _retry_after(response.headers.get("Retry-After"))
-        # ValueError: an address or a key that cannot be written into a request.
-        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            raise TransportError(
-                f"no answer from {self._endpoint}: {type(error).__name__}"
-            ) from error
+        for further in range(self._retries, -1, -1):
+            try:
+                return self._exchange(self._session, path, body, headers)
+            except requests.Timeout as error:
+                raise self._failed(error) from error
+            # ValueError: an address or a key that cannot be written into a request.
+            except (requests.RequestException, HTTPError, OSError, ValueError) as error:
+                if not further or not isinstance(error, requests.ConnectionError):
+                    raise self._failed(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    def _exchange(
+        self, session: "requests.Session", path: str, body: bytes, headers: dict[str, str]
+    ) -> Reply:
+        with session.post(
+            self._endpoint + path,
+            data=body,
+            headers={"Content-Type": "application/json", **headers},
+            timeout=self._timeout,
+            allow_redirects=False,
+            stream=True,
+            proxies=self._proxies,
+            verify=self._ca_bundle,
+        ) as response:
+            answer = response.raw.read(MOST_ANSWER_BYTES + 1, decode_content=True)
+            pause = _retry_after(response.headers.get("Retry-After"))
         if len(answer) > MOST_ANSWER_BYTES:
-            raise TransportError(f"the answer of {self._endpoint} is too long")
+            raise OSError("the answer is too long")
         return Reply(response.status_code, answer, pause)
 
+    def _failed(self, error: Exception) -> TransportError:
+        return TransportError(f"no answer from {self._endpoint}: {type(error).__name__}")
 
-def _session(retries: int) -> "requests.Session":
+
+def _session() -> "requests.Session":
+    import encodings.idna  # noqa: F401 - the first look-up of a name would import it, unguarded
     from http.cookiejar import DefaultCookiePolicy
 
     import requests
-    from requests.adapters import HTTPAdapter
-    from urllib3.util.retry import Retry
 
-    policy = Retry(
-        total=retries,
-        connect=retries,
-        read=retries,
-        status=0,
-        backoff_factor=0.5,
-        backoff_jitter=0.5,
-        allowed_methods=None,
-        raise_on_status=False,
-        respect_retry_after_header=False,  # the worker keeps pauses, with its own clock
-    )
     session = requests.Session()
     # Neither a cookie nor a password from the user's .netrc may go along.
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
@@ -130,8 +148,6 @@ def _session(retries: int) -> "requests.Session":
     # The host's default agent string would say which Python it runs.
     session.headers.clear()
     session.headers.update({"User-Agent": "sottovoce", "Accept": "application/json"})
-    session.mount("http://", HTTPAdapter(max_retries=policy))
-    session.mount("https://", HTTPAdapter(max_retries=policy))
     return session
 
 

@@ -2,28 +2,40 @@
 
 A batch gets its sequence number and nonce when it is made, in the transaction that takes its
 reports out of the spool, and is sent byte for byte the same until it is answered. An answer is
-believed only with a valid MAC; then, and only then, the batch is deleted.
+believed only with a valid MAC; then the batch is deleted. A refusal without one may be anybody's:
+the batch stays, but not for ever, so that it cannot keep all others waiting.
 """
 
 import json
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from client_sdk import log, spool
 from client_sdk.authentication import KEY_BYTES, answer_mac, batch_mac, macs_match
+from client_sdk.epochs import DAY_SECONDS
 from client_sdk.errors import TransportError
 from client_sdk.ledger import Ledger
 from client_sdk.randomness import random_bytes
 from client_sdk.report import ACCEPTED, MAX_BATCH_BYTES, MAX_BATCH_REPORTS, encode_batch
+from client_sdk.spool import Batch
 from client_sdk.state import State
 from client_sdk.transport import Reply, Transport
 
-_LOG = logging.getLogger("sottovoce")
 _HEAD_BYTES = 256
 _MOST_SPENT = 2**53
+SIZES = (1024, 4096, 16_384, MAX_BATCH_BYTES)
+"""Every upload has one of these lengths: how many reports it holds does not show."""
+
+REFUSED = (400, 401, 409, 411, 413, 415, 422)
+"""Statuses that speak about the batch itself: it will meet them again."""
+REFUSED_PAUSE_SECONDS = 12 * 3600.0
+REFUSED_DAYS = 2
+"""A batch that is refused this long after it was made is given up. With the pause and the longest
+back-off that is less than three days after it was first sent."""
+_MADE = "batch_made"
 _DEVICE = re.compile(r"[0-9a-f]{32}")
 
 
@@ -47,7 +59,7 @@ class Uploader:
         state: The device's state.
         transport: How bytes travel.
         lifetime_micro: The project's cap, for the ledger.
-        refused: Counts reports that the server refused, by reason.
+        refused: Counts reports that left the queue without being accepted, by reason.
         may_send: Asked before anything is sent; False once the user has withdrawn consent or
             the app is closing.
     """
@@ -79,7 +91,7 @@ class Uploader:
             return Outcome("suspended")
         self._drop_overdue(now)
         while True:
-            batch = self._outstanding() or self._make_batch(now)
+            batch = self._next_batch(now)
             if batch is None:
                 return Outcome("done")
             try:
@@ -88,12 +100,14 @@ class Uploader:
                     return enrolment
                 if not self._may_send():
                     return Outcome("later")
-                body = batch.body(self._state.device or "")
-                reply = self._transport.send(body, batch_mac(self._state.device_key, body))
+                body = batch_body(batch, self._state.device or "")
+                mac = batch_mac(self._state.device_key, body)
+                self._state.rest()  # the network may take long, and a fork may come
+                reply = self._transport.send(body, mac)
             except TransportError as error:
-                _LOG.debug("upload postponed: %s", error)
+                log.debug("upload postponed: %s", error)
                 return Outcome("later")
-            outcome = self._settle(batch, reply)
+            outcome = self._settle(batch, reply, now)
             if outcome is not None:
                 return outcome
 
@@ -103,91 +117,72 @@ class Uploader:
             return None
         if not self._may_send():
             return Outcome("later")
+        self._state.rest()
         reply = self._transport.enrol()
         if reply.status == 201:
             self._state.enrolled(*_identity(reply))
             return None
-        _LOG.debug("enrolment postponed: status %d", reply.status)
+        log.debug("enrolment postponed: status %d", reply.status)
         return Outcome("later", reply.retry_after or 0.0)
 
     def _drop_overdue(self, now: float) -> None:
         with self._state.transaction() as connection:
-            overdue = connection.execute(
-                "DELETE FROM spool WHERE keep_until < ? RETURNING 1", (now,)
-            ).fetchall()
-            batches = connection.execute(
-                "DELETE FROM batch WHERE keep_until < ? RETURNING reports", (now,)
-            ).fetchall()
-        count = len(overdue) + sum(reports for (reports,) in batches)
-        if count:
-            self._refused["too_old"] += count
+            dropped = spool.drop_overdue(connection, now)
+        if dropped:
+            self._refused["too_old"] += dropped
 
-    def _outstanding(self) -> "_Batch | None":
+    def _next_batch(self, now: float) -> Batch | None:
         with self._state.transaction() as connection:
-            row = connection.execute(
-                "SELECT sequence, nonce, body, reports FROM batch ORDER BY sequence LIMIT 1"
-            ).fetchone()
-        return None if row is None else _Batch(*row)
-
-    def _make_batch(self, now: float) -> "_Batch | None":
-        with self._state.transaction() as connection:
-            rows = connection.execute(
-                "SELECT id, keep_until, report FROM spool WHERE not_before <= ? "
-                "ORDER BY id LIMIT ?",
-                (now, MAX_BATCH_REPORTS),
-            ).fetchall()
-            taken, size = [], _HEAD_BYTES
-            for row in rows:
-                size += len(row[2].encode()) + 1
-                if size > MAX_BATCH_BYTES:
-                    break
-                taken.append(row)
+            batch = spool.outstanding(connection)
+            if batch is not None:
+                return batch
+            taken = spool.next_reports(
+                connection, now, MAX_BATCH_REPORTS, MAX_BATCH_BYTES - _HEAD_BYTES
+            )
             if not taken:
                 return None
-            batch = _Batch(
+            batch = Batch(
                 self._state.next_sequence(),
                 random_bytes(16).hex(),
                 ",".join(report for _, _, report in taken).encode(),
                 len(taken),
             )
-            connection.execute(
-                "INSERT INTO batch VALUES (?, ?, ?, ?, ?)",
-                (
-                    batch.sequence,
-                    batch.nonce,
-                    batch.reports_json,
-                    batch.reports,
-                    max(keep for _, keep, _ in taken),
-                ),
-            )
-            connection.executemany("DELETE FROM spool WHERE id = ?", [(row[0],) for row in taken])
+            spool.move_to_batch(connection, batch, taken)
+            self._state.put(_MADE, repr(now).encode())
         return batch
 
-    def _settle(self, batch: "_Batch", reply: Reply) -> Outcome | None:
+    def _settle(self, batch: Batch, reply: Reply, now: float) -> Outcome | None:
         """Act on an answer; None means the batch is done and the next may follow."""
         answer = _believed(reply, batch, self._state.device_key)
         if answer is None:
-            _LOG.debug("upload postponed: status %d", reply.status)
+            log.debug("upload postponed: status %d", reply.status)
+            if reply.status in REFUSED:
+                return self._refuse(batch, now)
             return Outcome("later", reply.retry_after or 0.0)
         if answer.verdict == "clone_suspected":
             self._state.suspend("the server saw this device's identity used by another copy")
             return Outcome("suspended")
         with self._state.transaction() as connection:
-            connection.execute("DELETE FROM batch WHERE sequence = ?", (batch.sequence,))
+            spool.remove(connection, batch)
             Ledger(connection, self._lifetime_micro).raise_to(answer.spent)
         self._refused.update(reason for reason in answer.reports if reason != ACCEPTED)
         return None
 
+    def _refuse(self, batch: Batch, now: float) -> Outcome | None:
+        """Keep a batch that was refused by who knows whom, but not for ever."""
+        made = float(self._state.get(_MADE) or now)
+        if 0 <= now - made < REFUSED_DAYS * DAY_SECONDS:
+            return Outcome("later", REFUSED_PAUSE_SECONDS)
+        with self._state.transaction() as connection:
+            spool.remove(connection, batch)
+        self._refused["unanswered"] += batch.reports
+        return None
 
-@dataclass(frozen=True)
-class _Batch:
-    sequence: int
-    nonce: str
-    reports_json: bytes
-    reports: int
 
-    def body(self, device: str) -> bytes:
-        return encode_batch(device, self.sequence, self.nonce, [self.reports_json.decode()])
+def batch_body(batch: Batch, device: str) -> bytes:
+    """Return the exact bytes of an upload: JSON, and spaces up to the next of a few sizes."""
+    body = encode_batch(device, batch.sequence, batch.nonce, [batch.reports_json.decode()])
+    return body.ljust(next(size for size in SIZES if len(body) <= size))
 
 
 @dataclass(frozen=True)
@@ -209,7 +204,7 @@ def _identity(reply: Reply) -> tuple[str, bytes]:
     return device, key
 
 
-def _believed(reply: Reply, batch: _Batch, key: bytes) -> _Answer | None:
+def _believed(reply: Reply, batch: Batch, key: bytes) -> _Answer | None:
     """Return the answer if its MAC shows that the server gave it to this batch."""
     verdicts = {200: ("accepted", "duplicate"), 409: ("clone_suspected",)}.get(reply.status)
     if verdicts is None:

@@ -1,32 +1,32 @@
-"""The background thread of a client: stores what was recorded, uploads at random moments.
+"""One client's life in one process: takes values over, stores them, uploads when it is time.
 
-Started by the first record, never before. It holds the only connection to the state, so the
-host's threads never wait for a disk or a network.
+The work is done by a thread, started by the first value, never before. The host's threads take no
+lock and wait for nothing. Where no thread can start (the interpreter is ending, or none is left)
+values wait, and whoever closes the client stores them.
 """
 
-import logging
-import threading
-from collections import Counter, deque
+import os
+import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from client_sdk.absence import next_end
+from client_sdk import exits, log, threads
 from client_sdk.errors import NoRandomness, StateError
-from client_sdk.ledger import Ledger
-from client_sdk.locks import ProcessLock
+from client_sdk.inbox import Inbox, Ticket
 from client_sdk.pending import Pending
 from client_sdk.randomness import Coin
-from client_sdk.recorder import Recorder
+from client_sdk.reception import Reception
 from client_sdk.registry import Registry
-from client_sdk.state import FILE_NAME, State
-from client_sdk.transport import LONGEST_PAUSE_SECONDS, Transport
-from client_sdk.uploader import Outcome, Uploader
+from client_sdk.session import Session
+from client_sdk.state import FILE_NAME, PATIENCE_SECONDS, State
+from client_sdk.transport import Transport
 
-_LOG = logging.getLogger("sottovoce")
 MOST_PENDING = 10_000
-LEAST_BACKOFF_SECONDS = 30.0
-MOST_BACKOFF_SECONDS = 6 * 3600.0
+GATHER_SECONDS = 0.05
+_FIGURES_SECONDS = 1.0
+_HASTY_SECONDS = 0.3
 
 
 class Worker:
@@ -36,14 +36,15 @@ class Worker:
         registry: The metrics.
         directory: Says where the state lies; asked when the state is first needed.
         transport: How uploads travel.
-        upload_within_seconds: Uploads happen at a random moment within this time.
+        upload_within_seconds: Length of a window in which there is one upload.
         clock: Unix time in seconds.
         coin: Fresh randomness.
-        dropped: Where reasons of dropped values are counted.
-        on_end: Called when the thread ends.
+        on_end: Called when the work ends.
 
     Attributes:
-        refused: Reports that the server refused, by reason.
+        dropped: Values not reported, by reason. Two threads that drop at the same moment may
+            be counted as one: there is no lock.
+        refused: Reports that left the queue without being accepted, by reason.
         disabled_because: Why nothing is reported any more, in words; None while it is.
     """
 
@@ -56,7 +57,6 @@ class Worker:
         upload_within_seconds: float,
         clock: Callable[[], float],
         coin: Coin,
-        dropped: Counter[str],
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._registry = registry
@@ -65,90 +65,97 @@ class Worker:
         self._within = upload_within_seconds
         self._clock = clock
         self._coin = coin
-        self._dropped = dropped
         self._on_end = on_end
+        self._pid = os.getpid()
+        self.dropped: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.disabled_because: str | None = None
         self._drop_reason = ""
-        self._queue: deque[Pending] = deque()
-        self._wake = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._reception = Reception(registry, clock)
+        self._inbox = Inbox()
+        self._tickets: list[Ticket] = []
+        self._work = threads.Once(self._run)
+        self._has_accepted = False
         self._stopping = False
-        self._ended = False
-        self._flush_wanted = 0
-        self._flush_done = 0
-        # Guards state and consent: after a withdrawal nothing is stored or sent any more.
-        self._guard = threading.RLock()
-        self._state: State | None = None
-        self._recorder: Recorder | None = None
+        self._send_until = 0.0
+        # Guards session and consent: after a withdrawal nothing is stored any more.
+        self._guard = threads.RLock()
+        self._session: Session | None = None
         self._withdrawn = False
+        self._patience_seconds = PATIENCE_SECONDS
         self._last_figures: tuple[int | None, int] = (None, 0)
-        self._upload_at: float | None = None
-        self._absence_at: float | None = None
-        self._paused_until = 0.0
-        self._failures = 0
+        exits.watch(self)
 
-    def accept(self, pending: Pending) -> str | None:
-        """Take a value over, or return why not."""
-        with self._wake:
-            if self.disabled_because is not None:
-                return self._drop_reason
-            if self._stopping:
-                return "closed"
-            if len(self._queue) >= MOST_PENDING:
-                return "queue_full"
-            self._start()
-            self._queue.append(pending)
-            self._wake.notify_all()
+    def record(self, name: str, value: object) -> str | None:
+        """Take a value over; return what is to be counted about it, see `Reception.receive`."""
+        if self.disabled_because is not None:
+            return self._reception.receive(name, value, lambda pending: self._drop_reason)
+        return self._reception.receive(name, value, self._accept)
+
+    def _accept(self, pending: Pending) -> str | None:
+        if self._stopping:
+            return "closed"
+        if len(self._inbox) >= MOST_PENDING:
+            return "queue_full"
+        self._has_accepted = True
+        self._inbox.put(pending)
+        self._work.start()
         return None
 
-    def watch(self) -> None:
-        """Start without a record: silence, too, is something to report."""
-        with self._wake:
-            if not self._stopping:
-                self._start()
+    def start(self) -> None:
+        """Begin without a value: where silence is reported, it counts from now on."""
+        self._work.start()
+
+    def settle(self, timeout_seconds: float, *, upload: bool) -> bool:
+        """Have everything stored, and sent if that is wished; False if it took too long."""
+        if self.disabled_because is not None or self._stopping:
+            return self._work.has_ended
+        ticket = Ticket(upload=upload)
+        self._inbox.wish(ticket)
+        self._work.start()
+        deadline = time.monotonic() + timeout_seconds
+        while not ticket.wait(min(0.5, max(0.0, deadline - time.monotonic()))):
+            if self._work.has_ended or time.monotonic() >= deadline:
+                return self._work.has_ended
+        return True
+
+    def store(self, timeout_seconds: float) -> None:
+        """Have everything stored, if anything was taken over."""
+        if self._has_accepted:
+            self.settle(timeout_seconds, upload=False)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Store and upload now; True when nothing is left to send.
 
         A pause that the server asked for is kept: nothing is sent before it is over.
         """
-        with self._wake:
-            if self.disabled_because is not None:
-                return False
-            if not self._stopping:
-                self._start()
-                self._flush_wanted += 1
-                wanted = self._flush_wanted
-                self._wake.notify_all()
-                if not self._wake.wait_for(
-                    lambda: self._ended or self._flush_done >= wanted, timeout_seconds
-                ):
-                    return False
+        if not self.settle(timeout_seconds, upload=True):
+            return False
         _, queued = self.figures()
         return not queued and self.disabled_because is None
 
     def figures(self) -> tuple[int | None, int]:
         """Return micro-epsilon spent (None before the state was opened) and reports queued."""
-        with self._guard:
-            if self._state is not None:
-                with suppress(StateError), self._state.transaction() as connection:
-                    spent = Ledger(connection, self._registry.lifetime_micro).spent()
-                    self._last_figures = spent, self._state.queued()
-            spent_before, queued = self._last_figures
-            return spent_before, queued + len(self._queue)
+        if self._guard.acquire(True, _FIGURES_SECONDS):
+            try:
+                if self._session is not None:
+                    with suppress(StateError):
+                        self._last_figures = self._session.figures()
+                        self._session.state.rest()
+            finally:
+                self._guard.release()
+        spent, queued = self._last_figures
+        return spent, queued + len(self._inbox)
 
     def withdraw(self) -> None:
         """Stop for good and delete everything that waits to be stored or sent, at once."""
-        with self._wake:
-            self._withdrawn = self._stopping = True
-            self._dropped.update(["opted_out"] * len(self._queue))
-            self._queue.clear()
-            self._wake.notify_all()
+        self._withdrawn = self._stopping = True
+        self._drain("opted_out")
+        self._inbox.wish(None)
         try:
             with self._guard:
-                if self._state is not None:
-                    self._forget(self._state)
+                if self._session is not None:
+                    self._forget(self._session.state)
                 elif (self._directory() / FILE_NAME).exists():
                     state = State(self._directory())
                     self._forget(state)
@@ -156,20 +163,28 @@ class Worker:
         except (StateError, OSError) as error:
             self._fail("no_state", f"no state, no report: {error}")
 
-    def close(self, timeout_seconds: float) -> None:
-        """Store what waits and end the thread, within a bound."""
-        with self._wake:
-            self._stopping = True
-            self._wake.notify_all()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_seconds)
+    def stop(self, seconds: float) -> None:
+        """Begin to end, without waiting: store what waits, send what is due for some seconds."""
+        if self._pid == os.getpid():
+            if not self._stopping:
+                self._send_until = time.monotonic() + seconds
+                self._stopping = True
+            self._inbox.wish(None)
 
-    def _start(self) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._run, name="sottovoce", daemon=True)
-            thread.start()
-            self._thread = thread
+    def wait_until_ended(self, seconds: float) -> None:
+        """After `stop`: wait until everything is stored, or for some seconds."""
+        if self._pid != os.getpid():
+            return
+        if self._has_accepted and self._work.take_over(self._run_hastily):
+            return
+        if self._work.has_begun:
+            self._work.wait(seconds)
+
+    def _run_hastily(self) -> None:
+        """Do the work on the thread of whoever closes: store, but do not wait for a network."""
+        self._patience_seconds = _HASTY_SECONDS
+        self._send_until = 0.0
+        self._run()
 
     def _run(self) -> None:
         try:
@@ -186,144 +201,95 @@ class Worker:
             self._end()
 
     def _open(self) -> None:
-        state = State(self._directory())
+        state = State(self._directory(), self._patience_seconds)
+        session = Session(
+            state,
+            registry=self._registry,
+            transport=self._transport,
+            upload_within_seconds=self._within,
+            clock=self._clock,
+            coin=self._coin,
+            dropped=self.dropped,
+            refused=self.refused,
+            may_send=self._may_send,
+        )
         with self._guard:
-            self._state = state
-        self._recorder = Recorder(state, self._registry, self._clock(), self._coin)
+            self._session = session
         if state.suspended is not None:
             self._fail("suspended", state.suspended)
-        else:
-            self._report_absence()
-            if state.queued() and self._upload_at is None:
-                self._plan_upload(self._within)
-
-    def _report_absence(self) -> None:
-        """Report epochs that are over without a record, and plan the next look."""
-        now = self._clock()
-        if self._absence_at is not None and now < self._absence_at:
-            return
-        self._absence_at = next_end(self._registry, now)
-        if self._absence_at is None:
-            return
-        with self._guard:
-            if not self._withdrawn and self._recorder is not None:
-                self._recorder.report_absence(now)
-        if self._upload_at is None:
-            self._plan_upload(self._within)
 
     def _end(self) -> None:
-        self.figures()
-        with self._guard:
-            if self._state is not None:
-                self._state.close()
-                self._state = None
-        self._on_end()
-        with self._wake:
-            self._ended = True
-            self._wake.notify_all()
+        with suppress(Exception):
+            self.figures()
+        with suppress(Exception), self._guard:
+            if self._session is not None:
+                self._session.state.close()
+                self._session = None
+        with suppress(Exception):
+            self._on_end()
+        _settle(self._tickets)
+        self._drain(self._drop_reason or "closed")
 
     def _step(self) -> bool:
-        """Do what is due; False when the thread should end."""
-        with self._wake:
-            self._wake.wait_for(self._something_to_do, self._patience())
-            pending = list(self._queue)
-            self._queue.clear()
-            flush = self._flush_wanted
-            stopping = self._stopping
+        """Do what is due; False when the work is done."""
+        session = self._session
+        assert session is not None
+        if not len(self._inbox):
+            session.state.rest()
+        waiting = not self._stopping and self.disabled_because is None
+        patience = session.patience() if waiting else 0.0
+        pending, tickets = self._inbox.take(patience, GATHER_SECONDS)
+        self._tickets = tickets
         if pending:
-            self._store(pending)
-        if not stopping:
-            self._report_absence()
-        asked = flush > self._flush_done and not self._is_ahead(self._paused_until)
-        due = self._upload_at is not None and not self._is_ahead(self._upload_at)
-        if not stopping and (asked or due):
-            self._upload()
-        with self._wake:
-            self._flush_done = flush
-            self._wake.notify_all()
-            going = not self._stopping and self.disabled_because is None
-            return bool(self._queue) or going
+            self._store(session, pending)
+        with self._guard:
+            if not self._stopping:
+                session.report_absence()
+        outcome = session.deliver(asked=any(ticket.upload for ticket in tickets))
+        if outcome is not None and outcome.kind == "suspended":
+            self._fail("suspended", session.state.suspended or "")
+        session.state.rest()
+        _settle(tickets)
+        going = not self._stopping and self.disabled_because is None
+        return bool(len(self._inbox)) or going
 
-    def _something_to_do(self) -> bool:
-        return bool(self._queue) or self._stopping or self._flush_wanted > self._flush_done
-
-    def _is_ahead(self, moment: float) -> bool:
-        """Say whether a planned moment is still to come.
-
-        One that lies further ahead than anything is ever planned was planned by a clock that
-        has been set back since.
-        """
-        wait = moment - self._clock()
-        return 0 < wait <= self._within + MOST_BACKOFF_SECONDS + LONGEST_PAUSE_SECONDS
-
-    def _patience(self) -> float | None:
-        planned = [at for at in (self._upload_at, self._absence_at) if at is not None]
-        if not planned:
-            return None
-        return min(max(0.0, min(planned) - self._clock()), 3600.0)
-
-    def _store(self, pending: list[Pending]) -> None:
+    def _store(self, session: Session, pending: list[Pending]) -> None:
         with self._guard:
             reason = "opted_out" if self._withdrawn else self._drop_reason
             if reason:
-                self._dropped.update([reason] * len(pending))
+                self.dropped.update([reason] * len(pending))
                 return
-            assert self._recorder is not None
             try:
-                self._dropped.update(self._recorder.store(pending))
+                session.store(pending)
             except Exception:
-                # Back to where the end of the thread counts what it could not store.
-                self._queue.extendleft(reversed(pending))
+                # Back to where the end of the work counts what it could not store.
+                for each in pending:
+                    self._inbox.put(each)
                 raise
-            if self._upload_at is None:
-                self._plan_upload(self._within)
 
-    def _upload(self) -> None:
-        assert self._state is not None
-        self._upload_at = None
-        lock = ProcessLock(self._state.path.with_name("upload.lock"))
-        if not lock.acquire():
-            self._plan_upload(self._within)
-            return
-        try:
-            uploader = Uploader(
-                self._state,
-                self._transport,
-                self._registry.lifetime_micro,
-                self.refused,
-                may_send=lambda: not (self._stopping or self._withdrawn),
-            )
-            outcome = uploader.run(self._clock())
-        finally:
-            lock.release()
-        self._after_upload(outcome)
-
-    def _after_upload(self, outcome: Outcome) -> None:
-        if outcome.kind == "suspended":
-            assert self._state is not None
-            self._fail("suspended", self._state.suspended or "")
-        elif outcome.kind == "later":
-            ceiling = min(LEAST_BACKOFF_SECONDS * 2**self._failures, MOST_BACKOFF_SECONDS)
-            self._failures = min(self._failures + 1, 20)
-            self._paused_until = self._clock() + outcome.pause_seconds
-            self._plan_upload(ceiling, at_least=outcome.pause_seconds)
-        else:
-            self._failures = 0
-
-    def _plan_upload(self, within: float, at_least: float = 0.0) -> None:
-        """Choose a random moment: uploads of many devices must not come together."""
-        share = self._coin.uniform(1 << 20) / (1 << 20)
-        self._upload_at = self._clock() + at_least + share * within
+    def _may_send(self) -> bool:
+        closing = self._stopping and time.monotonic() >= self._send_until
+        return not (closing or self._withdrawn)
 
     def _forget(self, state: State) -> None:
-        self._dropped.update(["opted_out"] * state.withdraw())
+        self.dropped.update(["opted_out"] * state.withdraw())
+        state.rest()
 
     def _fail(self, drop_reason: str, why: str) -> None:
         """Stop for the life of this process and say so once."""
-        with self._wake:
-            if self.disabled_because is None:
-                self._drop_reason = drop_reason
-                self.disabled_because = why
-                _LOG.warning("sottovoce: reporting stopped: %s", why)
-            self._dropped.update([self._drop_reason] * len(self._queue))
-            self._queue.clear()
+        if self.disabled_because is None:
+            self._drop_reason = drop_reason
+            self.disabled_because = why
+            self._reception = Reception(self._registry, self._clock)
+            log.warning("sottovoce: reporting stopped: %s", why)
+        self._drain(self._drop_reason)
+
+    def _drain(self, reason: str) -> None:
+        pending, tickets = self._inbox.take(0.0, 0.0)
+        self.dropped.update([reason] * len(pending))
+        _settle(tickets)
+
+
+def _settle(tickets: list[Ticket]) -> None:
+    for ticket in tickets:
+        ticket.settle()

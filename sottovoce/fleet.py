@@ -25,12 +25,13 @@ from client_sdk import Client, Registry, loads
 from client_sdk.authentication import batch_mac
 from client_sdk.errors import TransportError
 from client_sdk.metric import Metric
+from client_sdk.new_state import SECRET_BYTES
 from client_sdk.pending import current_epoch
 from client_sdk.randomness import Coin
 from client_sdk.recorder import device_cohort, permanent_response
 from client_sdk.report import Report, encode_batch, report_to_json
-from client_sdk.state import SECRET_BYTES
-from client_sdk.transport import HttpTransport, Reply
+from client_sdk.sealed_transport import transport_for
+from client_sdk.transport import HttpTransport, Reply, Transport
 from sottovoce.population import Population, recordable
 
 _SLICE = 100
@@ -141,7 +142,8 @@ def _values(plan: Plan, first: int, size: int) -> Iterator[dict[str, str]]:
 
 def _simulated_slice(plan: Plan, first: int, size: int) -> Tour:
     registry = loads(plan.registry)
-    transport = HttpTransport(plan.endpoint, plan.write_key)
+    http = HttpTransport(plan.endpoint, plan.write_key)
+    transport = transport_for(http, registry.seal)
     tour = Tour()
     now = time.time() if plan.now is None else plan.now
     for values in _values(plan, first, size):
@@ -150,7 +152,7 @@ def _simulated_slice(plan: Plan, first: int, size: int) -> Tour:
         if reports:
             tour.reports.update(_deliver(transport, reports))
         tour.devices += 1
-    transport.close()
+    http.close()
     return tour
 
 
@@ -170,7 +172,7 @@ def _report(metric: Metric, secret: bytes, text: str, now: float) -> str:
     )
 
 
-def _deliver(transport: HttpTransport, reports: list[str]) -> list[str]:
+def _deliver(transport: Transport, reports: list[str]) -> list[str]:
     """Enrol a device and send its one batch; the same bytes again while the server is busy."""
     identity = _until_answered(transport.enrol, 201)
     device, key = identity["device"], bytes.fromhex(str(identity["key"]))
@@ -224,6 +226,7 @@ def _complete_client(
         endpoint=plan.endpoint,
         write_key=plan.write_key,
         enabled=True,
+        respect_environment=False,  # the devices are made up: no user or build server objects
         state_dir=directory,
         clock=time.time if plan.now is None else lambda: float(plan.now or 0.0),
     )

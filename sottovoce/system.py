@@ -8,7 +8,8 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,8 @@ from aggregator.keys import Keys
 from aggregator.processes import Command, Supervisor
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.unsealing import require_uploads
+from client_sdk.registry import loads
 
 Fsync = Literal["always", "everysec"]
 READY_TRIES = 12
@@ -75,9 +78,10 @@ def running(
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     releases = data / "releases"
     keys_file = data / "keys.json"
-    keys = Keys.load_or_create(keys_file)
+    keys = Keys.load_or_create(keys_file, datetime.now(UTC).date())
+    require_uploads(keys, loads(registry_text), plain=settings.plain_uploads)
     with EmbeddedServer.start(data / "store", appendfsync=appendfsync) as server:
-        settings = ServerSettings(**{**vars(settings), "redis_url": server.url})
+        settings = replace(settings, redis_url=server.url, keys_file=keys_file)
         store = Store.connect(settings, keys.pseudonym_key)
         store.check()
         catalogue = Catalogue(store)
@@ -85,6 +89,7 @@ def running(
         environment = {
             "REDIS_URL": server.url,
             "SOTTOVOCE_KEYS_FILE": str(keys_file.resolve()),
+            "SOTTOVOCE_PLAIN_UPLOADS": "accept" if settings.plain_uploads else "refuse",
             "SOTTOVOCE_HOST": settings.host,
             "SOTTOVOCE_PORT": str(settings.port),
             "SOTTOVOCE_WORKERS": str(settings.workers),

@@ -5,35 +5,46 @@
 -- Lua is not rolled back when it fails, so everything is read and decided first; the first write is
 -- the XADD, the one most likely to be refused.
 --
--- KEYS  stream, ledger bucket, answers bucket, watermarks, counters; then per candidate its mark, and
---       its memo if it is memoized
+-- KEYS  stream, ledger bucket, answers bucket, watermarks, counters, life; then per candidate its mark,
+--       and its memo if it is memoized
 -- ARGV  pseudonym, the same as a signed integer, sequence, digest, cap in micro-epsilon, codes (one
---       letter per report: 'a' candidate, 'o' memoized candidate, others are refused already);
---       then per candidate its group's name, charge and row
--- Returns verdict, spent, codes. The letters are those of aggregator/store/store.py.
+--       letter per report: 'a' candidate, 'o' memoized candidate, others are refused already),
+--       generation that the shard must have reached; then per candidate its group's name, charge and row
+-- Returns verdict, spent, codes, the shard's generation. The letters are those of
+-- aggregator/store/store.py. A shard below the generation was put back by a backup and takes nothing.
 
-local stream, ledger, answers, watermarks, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local stream, ledger, answers = KEYS[1], KEYS[2], KEYS[3]
+local watermarks, counters, life = KEYS[4], KEYS[5], KEYS[6]
 local pseudonym, member, sequence, digest = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local cap, codes = tonumber(ARGV[5]), ARGV[6]
 local RECORD = '>I6I4c16'
 
-local spent = 0
+local known = redis.call('HMGET', life, 'generation', 'floor')
+local generation, floor = tonumber(known[1] or 0), tonumber(known[2] or 0)
+if generation < tonumber(ARGV[7]) then
+  return {'restored', 0, '', generation}
+end
+
+local spent, last = 0, 0
 local record = redis.call('HGET', ledger, pseudonym)
 if record then
-  local last, last_digest
+  local last_digest
   spent, last, last_digest = struct.unpack(RECORD, record)
   if sequence == last and digest == last_digest then
     local first_answer = redis.call('HGET', answers, pseudonym)
     redis.call('HINCRBY', counters, 'duplicates', 1)
-    return {'duplicate', spent, first_answer or string.rep('a', #codes)}
+    return {'duplicate', spent, first_answer or string.rep('a', #codes), generation}
   elseif sequence <= last then
     redis.call('HINCRBY', counters, 'clones', 1)
-    return {'clone_suspected', spent, ''}
+    return {'clone_suspected', spent, '', generation}
   end
+elseif sequence > 1 then
+  -- Not new, but unknown: a backup has lost its record.
+  spent = floor
 end
 
 local groups, rows, marked, paid = {}, {}, {}, {}
-local next_key, next_argument = 6, 7
+local next_key, next_argument = 7, 8
 
 local function judge_candidate(memoized)
   local group, charge, row =
@@ -100,7 +111,10 @@ else
   redis.call('HDEL', answers, pseudonym)
 end
 redis.call('HINCRBY', counters, 'batches', 1)
+if sequence > last + 1 then
+  redis.call('HINCRBY', counters, 'gaps', 1)
+end
 for letter, count in pairs(counts) do
   redis.call('HINCRBY', counters, letter, count)
 end
-return {'accepted', spent, codes}
+return {'accepted', spent, codes, generation}

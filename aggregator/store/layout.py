@@ -7,6 +7,10 @@ on a cluster too, and no call touches two shards.
     {meta}:registries       hash: digest -> text of every registry version
     {meta}:registry_order   list: digests in the order they came
     {meta}:ready            written by readiness checks
+    {meta}:recovery         hash: the recovery from a backup that is under way
+    {meta}:recovered        hash: the last one that was finished
+    {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
+                            come here; see store.generation and store.recovery
     {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)
     {sNN}:answers:B         hash: pseudonym -> verdict codes of the last batch, unless all accepted
     {sNN}:mark:SERIES:E:B   intset of pseudonyms that have reported a metric in epoch E
@@ -28,6 +32,8 @@ SHAPE = "{meta}:shape"
 REGISTRIES = "{meta}:registries"
 REGISTRY_ORDER = "{meta}:registry_order"
 READY = "{meta}:ready"
+RECOVERY = "{meta}:recovery"
+RECOVERED = "{meta}:recovered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,10 @@ class Shard:
     def in_bucket(self, name: str, bucket: int) -> str:
         """A key that each bucket of devices has."""
         return f"{self.tag}:{name}:{bucket}"
+
+    def memo(self, channel: str, bucket: int) -> str:
+        """The set of a bucket's devices that have paid for a memoized channel."""
+        return f"{self.tag}:memo:{channel}:{bucket}"
 
     def mark(self, series: str, epoch: int, bucket: int) -> str:
         """The set of a bucket's devices that have reported in an epoch."""

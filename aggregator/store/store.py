@@ -1,20 +1,27 @@
 """Everything that the server keeps: ledger, marks, streams, tallies, registry versions."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from aggregator.batch import Answer, Batch, Candidate, Verdict
-from aggregator.connection import Connection
+from aggregator.connection import Connection, StoreRefused, StoreUnavailable
 from aggregator.group import Group, parse_group, series_of
 from aggregator.ledger import Record
 from aggregator.settings import ServerSettings
 from aggregator.store import admission
+from aggregator.store.accounts import Accounts
+from aggregator.store.generation import Generation
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, Layout, Shard
+from aggregator.store.recovery import Recovery
 from aggregator.tally import Tally, unpack_counts
+from aggregator.witness import Witness
 from client_sdk.metric import Metric
 from client_sdk.report import ACCEPTED
+
+_log = logging.getLogger(__name__)
 
 _START = b"0-0"
 
@@ -31,7 +38,7 @@ _LETTERS = {
 _MEMOIZED = "o"
 """Instead of "a", for a candidate that is charged once in a device's life."""
 _WORDS = {letter: word for word, letter in _LETTERS.items()}
-_EVENTS = ("batches", "duplicates", "clones", "folded", "late")
+_EVENTS = ("batches", "duplicates", "clones", "gaps", "folded", "late")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,13 @@ class Store:
     Every method but the constructors raises StoreUnavailable when the store cannot be reached or
     cannot serve, and may then be called again. Nothing is asked of the store when this is made;
     `check` does that, once at start.
+
+    Attributes:
+        accounts: Reads the ledger.
+        recovery: For a store that was restored from a backup; see `aggregator.restore`.
     """
 
-    def __init__(self, connection: Connection, layout: Layout) -> None:
+    def __init__(self, connection: Connection, layout: Layout, witness: Witness) -> None:
         self._connection = connection
         self._call = connection.call
         self._layout = layout
@@ -68,6 +79,9 @@ class Store:
         self._fold = connection.script("fold")
         self._close = connection.script("close")
         self._register = connection.script("register")
+        self._generation = Generation(connection, layout, witness)
+        self.accounts = Accounts(connection, layout)
+        self.recovery = Recovery(connection, layout, self._generation)
 
     @classmethod
     def connect(cls, settings: ServerSettings, pseudonym_key: bytes) -> "Store":
@@ -78,7 +92,8 @@ class Store:
         """
         url = settings.required_redis_url()
         layout = Layout(settings.shards, settings.buckets, pseudonym_key)
-        return cls(Connection(url, settings.store_timeout_seconds), layout)
+        witness = Witness.beside(settings.keys_file)
+        return cls(Connection(url, settings.store_timeout_seconds), layout, witness)
 
     @property
     def shards(self) -> range:
@@ -86,12 +101,33 @@ class Store:
         return range(self._layout.shards)
 
     def check(self) -> None:
-        """Make sure that this store may be used, and claim it if it is new; see `admission`."""
+        """Make sure that this store may be used, and claim it if it is new.
+
+        Raises:
+            StoreRefused: See `admission.check` and `Generation.check`.
+        """
+        self.check_shape()
+        self._generation.check()
+
+    def check_shape(self) -> None:
+        """Make sure that this is such a store, restored or not; see `admission`."""
         admission.check(self._connection, self._layout)
 
     def check_ready(self) -> None:
-        """Make sure that the store takes writes and keeps them; see `admission`."""
+        """Make sure that the store takes writes and keeps them, and was not restored."""
         admission.check_ready(self._connection)
+        self._generation.check()
+
+    def raise_generation(self, now: float) -> None:
+        """Raise the number by which an old backup is noticed.
+
+        Args:
+            now: Unix time in seconds.
+
+        Raises:
+            StoreRefused: This is an old backup.
+        """
+        self._generation.raise_by_one(now)
 
     def close(self) -> None:
         """Close all connections."""
@@ -129,6 +165,7 @@ class Store:
             shard.in_bucket("answers", place.bucket),
             shard.key("watermarks"),
             shard.key("counters"),
+            shard.key("life"),
         ]
         codes = ""
         candidates: list[str | bytes | int] = []
@@ -143,11 +180,23 @@ class Store:
                 codes += _LETTERS[ACCEPTED]
             else:
                 codes += _MEMOIZED
-                keys.append(shard.in_bucket(f"memo:{verdict.memo}", place.bucket))
+                keys.append(shard.memo(verdict.memo, place.bucket))
         head = (place.pseudonym, place.member, batch.sequence, batch.digest, cap, codes)
-        verdict_word, spent, letters = self._intake(keys, [*head, *candidates])
+        required = self._generation.required()
+        found = self._intake(keys, [*head, required, *candidates])
+        verdict_word, spent, letters, generation = found
+        if verdict_word == b"restored":
+            raise StoreUnavailable("the store was put back by a backup and awaits its recovery")
+        self._note(generation)
         words = tuple(_WORDS[letter] for letter in letters.decode())
         return Answer(cast(Verdict, verdict_word.decode()), spent, words)
+
+    def _note(self, generation: int) -> None:
+        try:
+            self._generation.saw(generation)
+        except StoreRefused as error:
+            # The batch is taken; this process remembers the generation, and starts check the file.
+            _log.warning("%s", error)
 
     # Fold
 
@@ -285,8 +334,10 @@ class Store:
     def counters(self) -> Counter[str]:
         """Return what happened since the store began.
 
-        Keys: batches, duplicates, clones; accepted and each reason of refusal, in reports; folded
-        and late, in accepted reports. What is accepted and neither folded nor late is the lag.
+        Keys: batches, duplicates, clones, and gaps: batches whose sequence skips numbers, for
+        their device or a restored ledger has lost some; accepted and each reason of refusal, in
+        reports; folded and late, in accepted reports. What is accepted and neither folded nor late
+        is the lag.
         """
         total: Counter[str] = Counter(dict.fromkeys((*_LETTERS, *_EVENTS), 0))
         for shard in self._shards:

@@ -16,13 +16,13 @@ every bit of the permanent response is drawn anew, so the fresh stage alone lose
 k max(ln[q/p], ln[(1-p)/(1-q)]) a report, epsilon_instantaneous: RAPPOR does not hide changes.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import ParameterError
+from client_sdk.hashing import sha256
 from client_sdk.mechanisms.base import Mechanism, Value
 from client_sdk.mechanisms.thresholds import (
     INFINITE,
@@ -194,7 +194,7 @@ def _hash_words(cohort: int, value: str) -> Iterator[int]:
     text = value.encode("utf-8", "surrogatepass")
     counter = 0
     while True:
-        block = hashlib.sha256(prefix + counter.to_bytes(4, "big") + text).digest()
+        block = sha256(prefix + counter.to_bytes(4, "big") + text).digest()
         for start in range(0, 32, 4):
             yield int.from_bytes(block[start : start + 4], "big")
         counter += 1

@@ -1,24 +1,36 @@
-"""Check a metrics.toml: every rule that the SDK and the server apply at load, expiry, and what is
-unusual: epsilons for their sensitivity, silence that shows, changes that show.
+"""Check a metrics.toml: every rule that the SDK and the server apply at load, then what a data
+review would ask: expiry, owners, wording, epsilon in a year, names, and, --against the file that
+devices have now, what changes for them.
 
-Exit status 0: good; 1: a metric has expired; 2: a rule is broken.
+A note is a question to the author. An error is something that does not work as it is written, or
+that weakens what users were promised; --strict makes notes count as much.
+
+Exit status 0: good, perhaps with notes; 1: an error, or with --strict a note; 2: a rule is broken,
+or a file cannot be read.
 """
 
 import argparse
 import json
 import sys
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import UTC, date, datetime
 from typing import Any
 
-from client_sdk import Registry, RegistryError, load
-from client_sdk.mechanisms import Rappor
+from client_sdk import Registry, load
+from client_sdk.changes import changes
 from client_sdk.metric import Metric
-from client_sdk.review import covering_changes, warnings, yearly
+from client_sdk.review import Finding, covering_changes, error_of_a_rare_value, review, yearly
 from sottovoce.table import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("metrics", help="path of metrics.toml")
+    parser.add_argument("metrics", nargs="+", help="path of metrics.toml; more than one may follow")
+    parser.add_argument(
+        "--against",
+        metavar="OLD",
+        help="the file that devices have now: say what changes for them",
+    )
+    parser.add_argument("--strict", action="store_true", help="a note fails the check, too")
     parser.add_argument(
         "--explain",
         action="store_true",
@@ -33,43 +45,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.devices < 1:
         raise ValueError(f"--devices must be at least 1, got {args.devices}")
-    registry = load(args.metrics)
-    expired = registry.expired(datetime.now(UTC).date())
-    notes = warnings(registry)
-    explained = [_explained(metric, args.devices) for metric in registry.metrics.values()]
+    if args.against is not None and len(args.metrics) > 1:
+        raise ValueError(f"--against compares one file, got {len(args.metrics)}")
+    old = None if args.against is None else load(args.against)
+    today = datetime.now(UTC).date()
+    checked = [_Checked(load(path), old, today, args.devices) for path in args.metrics]
     if args.json:
-        print(json.dumps(_document(registry, explained, expired, notes), indent=2))
+        documents = [each.document() for each in checked]
+        print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
     else:
-        _print(registry, explained if args.explain else [], args.devices)
-        for note in notes:
-            print(f"note: {note}")
-        for error in expired:
-            print(f"error: {error}; remove the metric or extend it", file=sys.stderr)
-    return 1 if expired else 0
+        for each in checked:
+            each.print(explain=args.explain)
+    failing = ("note", "error") if args.strict else ("error",)
+    return int(any(found.level in failing for each in checked for found in each.findings))
 
 
-def _document(
-    registry: Registry,
-    explained: list[dict[str, Any]],
-    expired: list[RegistryError],
-    notes: list[str],
-) -> dict[str, Any]:
-    return {
-        "project": registry.project,
-        "lifetime_epsilon": float(registry.lifetime_epsilon),
-        "reserved_epsilon": sum(entry["share"] for entry in explained),
-        "yearly_epsilon": sum(entry["yearly"] for entry in explained),
-        "metrics": explained,
-        "notes": notes,
-        "errors": [str(error) for error in expired],
-    }
+class _Checked:
+    """One file, and what was found in it."""
+
+    def __init__(self, registry: Registry, old: Registry | None, today: date, devices: int) -> None:
+        self.registry = registry
+        self.devices = devices
+        self.findings = review(registry, today) + ([] if old is None else changes(old, registry))
+        self.explained = [_explained(metric, devices) for metric in registry.metrics.values()]
+
+    def of_level(self, level: str) -> list[Finding]:
+        return [found for found in self.findings if found.level == level]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "project": self.registry.project,
+            "lifetime_epsilon": float(self.registry.lifetime_epsilon),
+            "reserved_epsilon": sum(entry["share"] for entry in self.explained),
+            "yearly_epsilon": sum(entry["yearly"] for entry in self.explained),
+            "metrics": self.explained,
+            "notes": [str(found) for found in self.of_level("note")],
+            "errors": [str(found) for found in self.of_level("error")],
+            "findings": [asdict(found) for found in self.findings],
+        }
+
+    def print(self, *, explain: bool) -> None:
+        _print(self.registry, self.explained if explain else [], self.devices)
+        for found in self.of_level("note"):
+            print(f"note: {found}")
+        for found in self.of_level("error"):
+            print(f"error: {found}", file=sys.stderr)
 
 
 def _explained(metric: Metric, devices: int) -> dict[str, Any]:
     mechanism = metric.mechanism
-    p, q = float(mechanism.p_true), float(mechanism.p_false)
-    cells_per_value = mechanism.hashes if isinstance(mechanism, Rappor) else 1
-    reports = devices * float(metric.inclusion)
     permanent = mechanism.epsilon_permanent
     changes = covering_changes(metric)
     return {
@@ -88,17 +112,19 @@ def _explained(metric: Metric, devices: int) -> dict[str, Any]:
         "expires": metric.expires.isoformat(),
         "fingerprint": metric.fingerprint,
         "devices": devices,
-        "standard_error_of_a_rare_value": (
-            (q * (1 - q) / (reports * cells_per_value)) ** 0.5 / abs(p - q)
+        "standard_error_of_a_rare_value": error_of_a_rare_value(
+            metric, devices * float(metric.inclusion)
         ),
     }
 
 
 def _print(registry: Registry, explained: list[dict[str, Any]], devices: int) -> None:
-    shares = sum(metric.share(metric.starts) for metric in registry.metrics.values())
+    metrics = registry.metrics.values()
+    shares = sum(metric.share(metric.starts) for metric in metrics)
     print(
-        f"{registry.project}: {len(registry.metrics)} metrics, which reserve "
-        f"{shares / 1e6:g} of {registry.lifetime_epsilon} lifetime epsilon"
+        f"{registry.project}: {len(metrics)} metrics, which reserve {shares / 1e6:g} of "
+        f"{registry.lifetime_epsilon} lifetime epsilon, at most "
+        f"{sum(map(yearly, metrics)) / 1e6:g} of it in one year"
     )
     if not explained:
         return

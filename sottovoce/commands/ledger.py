@@ -1,101 +1,194 @@
 """Show lifetime epsilon: what devices have spent of their budget, for ever.
 
-Without options: the distribution over all devices in the server's ledger. --device: one device's
-life. --state: on a device, its own ledger, from the directory of its state.
+Without options: the distribution over all devices in the server's ledger, and what each metric has
+cost. --device: one device's life. --state: on a device, its own ledger, from the directory of its
+state. --restored-from: after a backup of the store was restored, charge every device the most that
+it can have spent since; servers refuse the store until that is done.
 """
 
 import argparse
 import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from sottovoce.table import table
+if TYPE_CHECKING:
+    from aggregator.catalogue import Catalogue
+    from aggregator.store import Store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--device", metavar="ID", help="one device's id, 32 hex digits")
     which.add_argument("--state", type=Path, metavar="DIR", help="a device's state directory")
+    which.add_argument(
+        "--restored-from",
+        metavar="YYYY-MM-DD",
+        help="the day (UTC) of the backup that was restored",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="data directory of `sottovoce up`, running or not, instead of REDIS_URL",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=Path,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="with --restored-from: a metrics.toml added after the backup; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.metrics and args.restored_from is None:
+        raise ValueError("--metrics goes with --restored-from")
     if args.state is not None:
         return _own(args.state, args.json)
+    if args.restored_from is not None:
+        return _recover(args)
     if args.device is not None:
-        return _one(args.device, args.json)
-    return _all(args.json)
+        return _one(args)
+    return _all(args)
 
 
-def _own(directory: Path, as_json: bool) -> int:
-    from client_sdk.ledger import ELSEWHERE, Ledger
-    from client_sdk.state import FILE_NAME, State
+@contextmanager
+def _server_side(data: Path | None, *, restored: bool) -> "Iterator[tuple[Store, Catalogue]]":
+    """Open the store of the environment, or of `sottovoce up`; a restored one is not refused."""
+    from aggregator.catalogue import Catalogue
+    from aggregator.embedded import EmbeddedServer
+    from aggregator.keys import Keys
+    from aggregator.settings import ServerSettings
+    from aggregator.store import Store
 
-    if not (directory / FILE_NAME).exists():
-        raise ValueError(f"--state must hold a {FILE_NAME}, {directory} does not")
-    state = State(directory)
-    with state.transaction() as connection:
-        shares = list(Ledger(connection, 0).shares())
-    document: dict[str, Any] = {
-        "spent_epsilon": sum(share.spent for share in shares) / 1e6,
-        "queued": state.queued(),
-        "suspended": state.suspended,
-        "metrics": {
-            share.metric or "elsewhere": {
-                "spent": share.spent / 1e6,
-                "reserved": share.reserved / 1e6,
-                "collecting": share.fits,
-            }
-            for share in shares
-        },
-    }
-    state.close()
-    if as_json:
+    settings = ServerSettings.from_env(os.environ)
+    server = None
+    if data is not None:
+        if not (data / "keys.json").exists():
+            raise ValueError(f"--data must be the directory of `sottovoce up`, {data} has no keys")
+        server = EmbeddedServer.start(data / "store")
+        settings = replace(settings, redis_url=server.url, keys_file=data / "keys.json")
+    try:
+        store = Store.connect(settings, Keys.load(settings.keys_file).pseudonym_key)
+        if restored:
+            store.check_shape()
+        else:
+            store.check()
+        catalogue = Catalogue(store)
+        if settings.metrics_file is not None:
+            catalogue.register(settings.metrics_file.read_text(encoding="utf-8"))
+        catalogue.load()
+        yield store, catalogue
+        store.close()
+    finally:
+        if server is not None:
+            server.stop()
+
+
+def _recover(args: argparse.Namespace) -> int:
+    from aggregator.restore import recover
+    from client_sdk import load
+
+    try:
+        day = date.fromisoformat(args.restored_from)
+    except ValueError as error:
+        raise ValueError(
+            f"--restored-from must be a day like 2026-11-29, got {args.restored_from!r}"
+        ) from error
+    texts = [load(path).text for path in args.metrics]
+    with _server_side(args.data, restored=True) as (store, catalogue):
+        for text in texts:
+            catalogue.register(text)
+        done = recover(store, catalogue.current(), day, time.time())
+    charged = done.charged
+    if args.json:
+        document = {
+            "restored_from": done.plan.day,
+            "generation": done.plan.number,
+            "devices": charged.devices,
+            "devices_charged": charged.charged,
+            "charged_epsilon": charged.surcharges / 1e6,
+            "floor_epsilon": done.plan.floor / 1e6,
+        }
         print(json.dumps(document, indent=2))
         return 0
-    rows = [
-        (
-            "(known to the server only)" if share.metric == ELSEWHERE else share.metric,
-            f"{share.spent / 1e6:g}",
-            f"{share.reserved / 1e6:g}",
-            f"{(share.reserved - share.spent) / 1e6:g}",
-            "" if share.fits or share.metric == ELSEWHERE else "off: its share does not fit",
-        )
-        for share in shares
-    ]
-    print(table(("metric", "spent", "reserved", "left", ""), rows))
+    mean = charged.surcharges / 1e6 / max(1, charged.charged)
     print(
-        f"This device has spent {document['spent_epsilon']:g} of its lifetime epsilon; "
-        f"{document['queued']} reports wait to be sent."
+        f"{charged.charged} of {charged.devices} devices were charged what they may have spent "
+        f"since {done.plan.day}:\n{charged.surcharges / 1e6:g} epsilon in all, {mean:.3g} each on "
+        f"average, none above the cap of {done.plan.cap / 1e6:g}.\n"
+        f"Devices that were enrolled after the backup start at {done.plan.floor / 1e6:g}.\n"
+        "Servers may use the store again."
     )
-    if document["suspended"]:
-        print(f"Reporting has ended: {document['suspended']}.")
     return 0
 
 
-def _one(device: str, as_json: bool) -> int:
-    from sottovoce.connect import connect
+def _own(directory: Path, as_json: bool) -> int:
+    from sottovoce.device_ledger import read
 
+    found = read(directory)
+    print(json.dumps(found.as_json(), indent=2) if as_json else found.in_words())
+    return 0
+
+
+def _one(args: argparse.Namespace) -> int:
+    from estimator.spending import Prices
+    from sottovoce.lifetimes import composed_in_words
+
+    device = args.device
     if len(device) != 32 or not set(device) <= set("0123456789abcdef"):
         raise ValueError("--device must be 32 hex digits")
-    _, store, catalogue = connect()
-    spent, cap = store.spent(device), catalogue.current().cap
-    if as_json:
-        found = None if spent is None else spent / 1e6
-        print(json.dumps({"spent_epsilon": found, "lifetime_epsilon": cap / 1e6}))
-    elif spent is None:
-        print("The server's ledger has no record of this device.")
-    else:
-        print(f"This device has spent {spent / 1e6:g} of {cap / 1e6:g} lifetime epsilon.")
-    return 0 if spent is not None else 1
+    with _server_side(args.data, restored=False) as (store, catalogue):
+        versions = catalogue.current()
+        prices = Prices.of(versions.metrics.values())
+        account = store.accounts.of(device, prices.memos)
+    cap = versions.cap / 1e6
+    if account is None:
+        if args.json:
+            print(json.dumps({"spent_epsilon": None, "lifetime_epsilon": cap}))
+        else:
+            print("The server's ledger has no record of this device.")
+        return 1
+    found = prices.composed(account.spent, prices.remembered(account))
+    if args.json:
+        document = {
+            "spent_epsilon": found.spent,
+            "lifetime_epsilon": cap,
+            "left_epsilon": max(0, versions.cap - account.spent) / 1e6,
+            "batches": account.sequence,
+            "remembered": sorted({prices.names[channel] for channel in account.paid}),
+            "composition": asdict(found),
+        }
+        print(json.dumps(document, indent=2))
+        return 0
+    names = ", ".join(sorted({prices.names[channel] for channel in account.paid}))
+    print(
+        f"This device has spent {found.spent:g} of {cap:g} lifetime epsilon; "
+        f"{max(0, versions.cap - account.spent) / 1e6:g} is left.\n"
+        f"Its last batch was number {account.sequence}. "
+        f"Metrics whose remembered answers it has paid for: {names or 'none'}."
+    )
+    print(composed_in_words("In sum", found))
+    return 0
 
 
-def _all(as_json: bool) -> int:
-    from estimator.lifetime import lifetime
-    from sottovoce.connect import connect
-    from sottovoce.lifetimes import lifetime_in_words
+def _all(args: argparse.Namespace) -> int:
+    from estimator.spending import Prices, spending
+    from sottovoce.lifetimes import spending_in_words
 
-    _, store, catalogue = connect()
-    found = lifetime(store.ledger(), catalogue.current().cap)
-    print(json.dumps(found.as_json(), indent=2) if as_json else lifetime_in_words(found))
+    with _server_side(args.data, restored=False) as (store, catalogue):
+        versions = catalogue.current()
+        prices = Prices.of(versions.metrics.values())
+        accounts = store.accounts.all(prices.memos)
+        reports = store.accounts.reports()
+        found = spending(accounts, reports, prices, versions.cap, versions.cheapest)
+    print(json.dumps(found.as_json(), indent=2) if args.json else spending_in_words(found))
     return 0

@@ -14,7 +14,10 @@ from sottovoce.commands.serve import add_server_arguments, settings_from
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", required=True, type=Path, help="path of metrics.toml")
     parser.add_argument(
-        "--data", required=True, type=Path, help="directory of all state; back it up as a whole"
+        "--data",
+        required=True,
+        type=Path,
+        help="directory of all state (docs/operations.md: backups)",
     )
     parser.add_argument(
         "--fsync",

@@ -173,21 +173,40 @@ class World:
         return self.app.test_client().post(DEVICES_PATH, data=body, headers=headers)
 
     def contents(self) -> dict[bytes, bytes]:
-        """Every key of every shard with its serialized value."""
+        """Every key of every shard that requests may change, with its serialized value."""
         with redis.Redis.from_url(self.redis_url) as client:
-            return {key: client.dump(key) for key in client.scan_iter(match="{s*")}
+            keys = [key for key in client.scan_iter(match="{s*") if not key.endswith(b":life")]
+            return {key: client.dump(key) for key in keys}
+
+    def charged(self, device: Device, *reports: str) -> list[str]:
+        """Send reports in a batch of their own; return their answers."""
+        answer = self.send(device, device.batch(*reports))
+        assert answer.status_code == 200, answer.json
+        told: list[str] = answer.json["reports"]
+        return told
 
 
-def make_world(redis_url: str, directory: Path, **settings: Any) -> World:
+def make_world(
+    redis_url: str,
+    directory: Path,
+    registry: str = REGISTRY,
+    *,
+    check: bool = True,
+    planned_devices: int = 8192,
+    **settings: Any,
+) -> World:
     fitted = ServerSettings(
-        redis_url=redis_url, keys_file=directory / "keys.json", planned_devices=8192, **settings
+        redis_url=redis_url,
+        keys_file=directory / "keys.json",
+        planned_devices=planned_devices,
+        **settings,
     )
     keys = Keys.load_or_create(fitted.keys_file)
     store = Store.connect(fitted, keys.pseudonym_key)
-    store.check()
+    if check:
+        store.check()
     catalogue = Catalogue(store)
-    registry = catalogue.register(REGISTRY)
-    return World(redis_url, fitted, keys, store, catalogue, registry)
+    return World(redis_url, fitted, keys, store, catalogue, catalogue.register(registry))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from aggregator.fold import Folder, summed
 from aggregator.group import Group, parse_group
 from aggregator.store import Store
 from aggregator.tally import Tally, pack_counts
+from aggregator.witness import Witness
 from client_sdk.mechanisms import Mechanism, Rappor, build
 
 
@@ -217,7 +218,12 @@ def test_the_fold_survives_an_outage(world: Any, caplog: pytest.LogCaptureFixtur
     store.close()
 
 
+def away_from(world: Any) -> Store:
+    witness = Witness.beside(world.settings.keys_file)
+    return Store(Connection("redis://127.0.0.1:1", 0.5), world.store._layout, witness)
+
+
 def test_a_store_that_is_away_ends_one_pass_cleanly(world: Any) -> None:
-    away = Store(Connection("redis://127.0.0.1:1", 0.5), world.store._layout)
+    away = away_from(world)
     with pytest.raises(StoreUnavailable):
         Folder(away).fold_once()

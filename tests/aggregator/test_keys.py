@@ -43,7 +43,9 @@ def test_a_missing_key_file_is_not_replaced_by_load(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 3},
+        {"version": 1},
+        {"version": []},
         {"master_keys": []},
         {"master_keys": [{"id": "1", "key": "ab"}]},
         {"master_keys": [{"id": "1", "key": "0" * 64}] * 2},

@@ -11,6 +11,7 @@ import redis
 
 from aggregator.connection import Connection
 from aggregator.store import Store
+from aggregator.witness import Witness
 from client_sdk.authentication import MAC_HEADER, answer_mac, macs_match
 from client_sdk.registry import loads
 from client_sdk.report import MAX_BATCH_BYTES, REPORTS_PATH
@@ -210,11 +211,16 @@ def test_other_bytes_under_a_used_or_older_sequence_are_a_suspected_clone(world:
     assert world.store.counters()["clones"] == 2
 
 
-def test_a_sequence_may_skip_numbers(world: Any) -> None:
-    device = world.device()
+def test_a_sequence_may_skip_numbers_and_the_gaps_are_counted(world: Any) -> None:
+    # Either the device has lost batches or the server has lost history: a hint for the operator.
+    device, other = world.device(), world.device()
     for sequence in (5, 6, 2**32 - 1):
         body = device.batch(world.report("theme"), sequence=sequence)
         assert world.send(device, body).json["verdict"] == "accepted"
+        assert world.send(device, body).json["verdict"] == "duplicate"
+    for _ in range(3):
+        world.send(other, other.batch(world.report("theme")))
+    assert world.store.counters()["gaps"] == 2
 
 
 def test_a_new_version_of_a_metric_cannot_report_the_same_epoch_again(world: Any) -> None:
@@ -260,7 +266,8 @@ def test_a_store_that_cannot_write_is_a_503_and_takes_the_batch_later(world: Any
 def test_a_store_that_is_away_is_a_503_in_words_without_its_address(
     redis_url: str, world: Any
 ) -> None:
-    away = Store(Connection("redis://127.0.0.1:1", 1.0), world.store._layout)
+    witness = Witness.beside(world.settings.keys_file)
+    away = Store(Connection("redis://127.0.0.1:1", 1.0), world.store._layout, witness)
     world.store, original = away, world.store
     world.__post_init__()
     device = world.device()

@@ -18,6 +18,7 @@ def test_every_variable_is_read() -> None:
         "REDIS_URL": "rediss://store.example.org:6380/0",
         "SOTTOVOCE_KEYS_FILE": "/srv/keys.json",
         "SOTTOVOCE_METRICS": "metrics.toml",
+        "SOTTOVOCE_PLAIN_UPLOADS": "refuse",
         "SOTTOVOCE_HOST": "::",
         "SOTTOVOCE_PORT": "9000",
         "SOTTOVOCE_WORKERS": "4",
@@ -31,6 +32,7 @@ def test_every_variable_is_read() -> None:
         redis_url="rediss://store.example.org:6380/0",
         keys_file=Path("/srv/keys.json"),
         metrics_file=Path("metrics.toml"),
+        plain_uploads=False,
         host="::",
         port=9000,
         workers=4,
@@ -60,6 +62,7 @@ def test_the_table_lists_each_variable_that_is_read() -> None:
     ("variable", "value", "rule"),
     [
         ("REDIS_URL", "http://user:hidden@host", "must begin with redis://"),
+        ("SOTTOVOCE_PLAIN_UPLOADS", "no", "must be accept or refuse"),
         ("SOTTOVOCE_PORT", "65536", "0..65535"),
         ("SOTTOVOCE_PORT", "-1", "0..65535"),
         ("SOTTOVOCE_PORT", "1e3", "0..65535"),

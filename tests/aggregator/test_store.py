@@ -158,10 +158,11 @@ def test_scripts_lost_by_the_store_are_loaded_again(world: Any) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_only_scripts_that_drain_may_write_into_a_full_store(script: Path) -> None:
+def test_only_scripts_that_drain_or_charge_may_write_into_a_full_store(script: Path) -> None:
     first = script.read_text().splitlines()[0]
-    drains = script.stem in ("fold", "close")
-    assert first == ("#!lua flags=allow-oom" if drains else "#!lua")
+    flags = dict.fromkeys(("fold", "close", "generation", "surcharge"), " flags=allow-oom")
+    flags["reports"] = " flags=no-writes"
+    assert first == "#!lua" + flags.get(script.stem, "")
 
 
 def test_every_reason_of_refusal_has_a_counter(world: Any) -> None:

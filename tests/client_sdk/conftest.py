@@ -2,13 +2,21 @@
 
 import json
 import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from client_sdk import Client, Registry, loads
 from client_sdk.authentication import answer_mac
+from client_sdk.consent import MACHINES, WISH
 from client_sdk.errors import TransportError
 from client_sdk.transport import Reply
 
@@ -168,6 +176,7 @@ def client_of(
     def make(registry: Registry | None = None, **options: Any) -> Client:
         given = {
             "enabled": True,
+            "respect_environment": False,  # tests run under pytest, and in CI
             "state_dir": tmp_path / "state",
             "transport": server,
             "clock": clock,
@@ -181,3 +190,154 @@ def client_of(
     yield make
     for client in made:
         client.close(5)
+
+
+class Sink:
+    """A real HTTP server that takes reports, or misbehaves.
+
+    Attributes:
+        mode: "up"; "hung": never answers; "deaf": stores and never answers; or a status.
+        bodies: Each batch as it arrived.
+        paths: Each request's path.
+    """
+
+    def __init__(self) -> None:
+        self.mode: str | int = "up"
+        self.bodies: list[bytes] = []
+        self.paths: list[str] = []
+        self.headers: dict[str, str] = {}
+        self.key = bytes(range(32))
+        self.released = threading.Event()
+        sink = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                sink.take(self)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+            def handle_error(self, *arguments: object) -> None:
+                pass  # a client that was killed, as these tests do
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    def take(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        self.paths.append(handler.path)
+        if handler.path.endswith("/v1/devices") and self.mode in ("up", "deaf"):
+            answer = {"device": os.urandom(16).hex(), "key": self.key.hex()}
+            return self.answer(handler, 201, json.dumps(answer).encode())
+        if self.mode != "hung" and handler.path.endswith("/v1/reports"):
+            self.bodies.append(body)
+        if self.mode in ("hung", "deaf"):
+            self.released.wait(60)
+            return None
+        if isinstance(self.mode, int):
+            return self.answer(handler, self.mode, b"{}")
+        batch = json.loads(body)
+        verdicts = ["accepted"] * len(batch["reports"])
+        mac = answer_mac(self.key, batch["nonce"], batch["sequence"], "accepted", 0, verdicts)
+        told = {"sequence": batch["sequence"], "verdict": "accepted", "spent": 0}
+        document = {**told, "reports": verdicts, "mac": mac}
+        return self.answer(handler, 200, json.dumps(document).encode())
+
+    def answer(self, handler: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
+        handler.send_response(status)
+        for name, value in self.headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """Every report of every distinct batch: the same bytes again count once."""
+        return [each for body in dict.fromkeys(self.bodies) for each in json.loads(body)["reports"]]
+
+    def close(self) -> None:
+        self.released.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    made = Sink()
+    yield made
+    made.close()
+
+
+class Host:
+    """Programs that embed the SDK, each run by a Python of its own on one device.
+
+    A program finds `client_of(**options)`, which makes a client as an app would, `URL`, and the
+    usual modules. It sees no variable that tells of a test or a build server.
+
+    Attributes:
+        seconds: How long the last run took.
+    """
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.seconds = 0.0
+        self.registry = build_registry(THEME, HOME_PAGE)
+        (folder / "metrics.toml").write_text(self.registry.text)
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        own = {k: v for k, v in os.environ.items() if k not in (WISH, *MACHINES)}
+        root = str(Path(__file__).parents[2])
+        return {**own, "PYTHONPATH": root, "XDG_STATE_HOME": str(self.folder / "home"), **changes}
+
+    def start(self, program: str, python: str = sys.executable, **changes: str) -> Any:
+        text = PROGRAM.format(folder=str(self.folder), url=self.url) + textwrap.dedent(program)
+        return subprocess.Popen(
+            [python, "-W", "error", "-c", text],
+            cwd=self.folder,
+            env=self.environment(**changes),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, program: str, seconds: float = 30.0, **changes: str) -> str:
+        """Run a program that must end well and say nothing on standard error."""
+        began = time.perf_counter()
+        with self.start(program, **changes) as process:
+            try:
+                said, complaints = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        self.seconds = time.perf_counter() - began
+        assert complaints == ""
+        assert process.returncode == 0
+        return str(said)
+
+
+PROGRAM = """
+import atexit, gc, json, os, signal, sys, threading, time
+from client_sdk import Client
+URL, FOLDER = {url!r}, {folder!r}
+NOON = {noon!r}
+def client_of(**options):
+    given = dict(endpoint=URL, enabled=True, clock=lambda: NOON, upload_within_seconds=1e9)
+    return Client(FOLDER + "/metrics.toml", **{{**given, **options}})
+"""
+PROGRAM = PROGRAM.replace("{noon!r}", repr(START + DAY / 2))
+
+
+@pytest.fixture
+def host(tmp_path: Path, sink: Sink) -> Host:
+    return Host(tmp_path, sink.url)

@@ -1,6 +1,5 @@
 """What an app sees: record and forget, whatever happens inside."""
 
-import json
 import logging
 import os
 import random
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Registry, RegistryError
-from client_sdk.client import EXIT_SECONDS
+from client_sdk.exits import EXIT_SECONDS
 from client_sdk.state import State
 from client_sdk.testing import RecordingTransport
 from client_sdk.transport import Reply
@@ -35,8 +34,14 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
         time.sleep(0.005)
 
 
-def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "sottovoce"]
+def worker_of(client: Client) -> Worker:
+    """The worker of this process."""
+    return client._workers[os.getpid()]
+
+
+def has_thread(client: Client) -> bool:
+    worker = client._workers.get(os.getpid())
+    return worker is not None and worker._work.has_begun and not worker._work.has_ended
 
 
 def test_a_recorded_value_is_reported_once_per_epoch(
@@ -80,20 +85,24 @@ def test_nothing_happens_before_consent(client_of: MakeClient, server: Any, tmp_
     assert client.dropped == {"disabled": 1}
     assert client.status().summary == "disabled: not enabled by the app"
     assert not (tmp_path / "state").exists()
-    assert threads() == []
+    assert not has_thread(client)
 
 
 def test_no_thread_and_no_file_before_the_first_record(
     client_of: MakeClient, tmp_path: Path
 ) -> None:
+    before = len(os.listdir("/proc/self/task"))
     client = client_of()
-    assert threads() == []
-    assert not (tmp_path / "state").exists()
     assert client.status().summary == "collecting"
+    assert client.preview().waiting == ()
+    assert len(os.listdir("/proc/self/task")) == before
+    assert not (tmp_path / "state").exists()
     client.record("theme", "dark")
-    assert len(threads()) == 1
+    assert has_thread(client)
+    assert len(os.listdir("/proc/self/task")) == before + 1
     client.close(5)
-    assert threads() == []
+    assert not has_thread(client)
+    wait_until(lambda: len(os.listdir("/proc/self/task")) == before)
 
 
 class Cursed:
@@ -288,10 +297,10 @@ def test_a_value_on_its_way_to_the_disk_is_not_stored_after_opting_out(
 ) -> None:
     client = client_of()
     client.flush()
-    worker = client._worker
+    worker = worker_of(client)
     with worker._guard:  # holds the worker up between taking the value and storing it
         client.record("theme", "dark")
-        wait_until(lambda: not worker._queue)
+        wait_until(lambda: not len(worker._inbox))
         client.opt_out()
     client.close(5)
     assert client.dropped == {"opted_out": 1}
@@ -426,8 +435,8 @@ def test_close_is_bounded_while_a_transport_hangs(
     assert time.perf_counter() - began < EXIT_SECONDS + 0.5
     client.record("theme", "dark")
     released.set()
-    wait_until(lambda: threads() == [])
-    assert EXIT_SECONDS == 1.0
+    wait_until(lambda: not has_thread(client))
+    assert EXIT_SECONDS < 1.0
 
 
 def test_what_was_recorded_is_stored_by_close_and_sent_by_the_next_run(
@@ -483,7 +492,7 @@ def test_no_entropy_ends_reporting_and_charges_nothing(
     def empty(count: int) -> bytes:
         raise OSError("no entropy")
 
-    client._worker._coin._source = empty
+    worker_of(client)._coin._source = empty
     client.record("theme", "dark")
     assert not client.flush()
     assert client.dropped == {"internal_error": 1}
@@ -499,23 +508,22 @@ def test_a_full_queue_drops_and_counts(
     assert client.dropped == {"queue_full": 1}
 
 
-def test_a_thread_that_cannot_start_costs_the_value_only(
+def test_a_thread_that_cannot_start_costs_nothing(
     client_of: MakeClient, monkeypatch: pytest.MonkeyPatch, server: Any
 ) -> None:
-    client = client_of()
-    start = threading.Thread.start
-
-    def refuse(thread: threading.Thread) -> None:
+    def refuse(run: Callable[[], None]) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    client.record("theme", "dark")
-    assert client.dropped == {"internal_error": 1}
-    client.close()
-    monkeypatch.setattr(threading.Thread, "start", start)
-    again = client_of()
-    again.record("theme", "dark")
-    assert again.flush()
+    with monkeypatch.context() as patch:
+        patch.setattr("client_sdk.threads.start", refuse)
+        client = client_of()
+        client.record("theme", "dark")
+        assert not client.dropped
+        assert not client.flush(0.2)
+        client.close()  # stores it without a thread
+    assert client.status().queued == 1
+    assert server.bodies == []
+    assert client_of().flush()
     assert len(server.reports) == 1
 
 
@@ -538,7 +546,7 @@ def test_a_value_shows_up_nowhere(
     client.record("theme", CANARY)
     client.record("theme", CANARY.encode())
     assert not client.flush()
-    shown = repr(client) + repr(client.status()) + repr(vars(client._worker)) + caplog.text
+    shown = repr(client) + repr(client.status()) + repr(vars(worker_of(client))) + caplog.text
     shown += "".join(capsys.readouterr())
     files = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir())
     client.close(5)
@@ -626,7 +634,8 @@ RECORD = textwrap.dedent("""
     from client_sdk import Client
     from client_sdk.testing import RecordingTransport
     transport = RecordingTransport()
-    client = Client(sys.argv[1], enabled=True, state_dir=sys.argv[2], transport=transport,
+    client = Client(sys.argv[1], enabled=True, respect_environment=False,
+                    state_dir=sys.argv[2], transport=transport,
                     clock=lambda: 1_796_126_400.0)
     client.record("theme", "dark")
     client.record("home_page", "example.org")
@@ -709,24 +718,6 @@ def test_the_environment_overrides_the_address(
     monkeypatch.setenv("SOTTOVOCE_WRITE_KEY", "from the environment")
     client = client_of(transport=None, endpoint="http://else.example.org", write_key="else")
     assert client._address == ("https://t.example.org/", "from the environment")
-
-
-def test_back_off_doubles_up_to_six_hours_and_is_random(
-    client_of: MakeClient, server: Any, clock: Any
-) -> None:
-    server.answer = server.dead
-    client = client_of()
-    client.record("theme", "dark")
-    waits = []
-    for _ in range(12):
-        client.flush()
-        worker: Worker = client._worker
-        assert worker._upload_at is not None
-        waits.append(worker._upload_at - clock.now)
-    ceilings = [min(30 * 2**n, 6 * 3600) for n in range(12)]
-    assert all(0 <= wait <= ceiling for wait, ceiling in zip(waits, ceilings, strict=True))
-    assert len(set(waits)) > 6
-    assert json.loads(server.bodies[0])["sequence"] == 1
 
 
 def test_registry_objects_and_paths_are_both_taken(

@@ -8,7 +8,13 @@ from estimator.lifetime import lifetime
 def test_figures_of_a_known_ledger():
     found = lifetime(iter([1_000_000, 2_000_000, 3_000_000, 24_000_000]), 24_000_000)
     assert (found.devices, found.highest, found.mean, found.median) == (4, 24.0, 7.5, 2.5)
-    assert (found.p95, found.cap, found.exhausted) == (24.0, 24.0, 1)
+    assert (found.lowest, found.p95, found.cap, found.exhausted) == (1.0, 24.0, 24.0, 1)
+
+
+def test_a_device_is_exhausted_when_its_rest_pays_for_nothing():
+    spent = [20_000_000, 23_500_000, 23_500_001, 24_000_000]
+    assert lifetime(spent, 24_000_000, 500_000).exhausted == 2
+    assert lifetime(spent, 24_000_000, 4_000_000).exhausted == 3
 
 
 def test_p95_is_what_95_of_100_devices_stay_within():

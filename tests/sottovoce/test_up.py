@@ -67,6 +67,7 @@ class Running:
             endpoint=f"http://127.0.0.1:{self.port}",
             write_key=self.write_key,
             enabled=True,
+            respect_environment=False,
             state_dir=state,
         )
         client.record("theme", value)
@@ -126,6 +127,7 @@ def test_what_was_reported_survives_the_end_of_everything(sottovoce, metrics, tm
         endpoint=f"http://127.0.0.1:{system.port}",
         write_key=system.write_key,
         enabled=True,
+        respect_environment=False,
         state_dir=tmp_path / "late",
     )
     client.record("theme", "dark")

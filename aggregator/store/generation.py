@@ -1,0 +1,116 @@
+"""The store's generation: a number that only rises, by which an old backup is noticed.
+
+A backup takes the ledger back, and with it every charge since: devices would have budget again
+that they have spent. So each shard keeps a generation, raised at every start of a server and once
+a minute by the fold worker, and the witness (aggregator.witness), which no backup of the store
+takes back, remembers it. A shard below the witness was restored. It takes no report until a
+recovery (aggregator.restore) has charged its devices.
+"""
+
+from aggregator.connection import Connection, StoreRefused
+from aggregator.store.layout import RECOVERY, Layout
+from aggregator.witness import FILE_NAME, Witness
+from client_sdk.epochs import day_of
+
+WHAT_TO_DO = (
+    "run `sottovoce ledger --restored-from {day}` (with --data DIR for a store of `sottovoce up`), "
+    'see docs/operations.md, "After restoring a backup"'
+)
+
+
+class Generation:
+    """The shards' generations and their witness."""
+
+    def __init__(self, connection: Connection, layout: Layout, witness: Witness) -> None:
+        self._connection = connection
+        self._layout = layout
+        self._raise = connection.script("generation")
+        self.witness = witness
+
+    def required(self) -> int:
+        """Return what a shard must have reached to take reports."""
+        return self.witness.generation() or 0
+
+    def of_shards(self) -> list[int]:
+        """Return each shard's generation; 0 where nothing was ever started."""
+        return [int(self._field(shard, "generation")) for shard in range(self._layout.shards)]
+
+    def last_raised(self, shard: int) -> int:
+        """Return the Unix time at which a shard's generation was raised last, 0 if never."""
+        return int(self._field(shard, "raised_at"))
+
+    def check(self) -> list[int]:
+        """Make sure that no shard is known to be restored from a backup; return their generations.
+
+        Raises:
+            StoreRefused: One is; says what to run.
+        """
+        if self._connection.call("EXISTS", RECOVERY):
+            day = self._connection.call("HGET", RECOVERY, "from").decode()
+            raise StoreRefused(
+                f"a recovery from the backup of {day} has begun and not ended: "
+                + WHAT_TO_DO.format(day=day)
+            )
+        known, found = self.witness.generation(), self.of_shards()
+        if known is not None and min(found) < known:
+            raise StoreRefused(
+                f"the store is of generation {min(found)}, but by {FILE_NAME} it had "
+                f"reached {known}: it was restored from a backup, in which devices have budget "
+                f"again that they have spent; {WHAT_TO_DO.format(day=self._last_day(found, known))}"
+            )
+        return found
+
+    def raise_by_one(self, now: float) -> None:
+        """Raise every shard's generation, unless one was restored.
+
+        The witness is told the generation before, not the new one: a power cut may cost the last
+        second of writes, and that is no restored backup.
+
+        Raises:
+            StoreRefused: See `check`; or nothing vouches for a store that was in use.
+        """
+        found = self.check()
+        if any(found) and self.witness.generation() is None:
+            advice = WHAT_TO_DO.format(day=self._last_day(found, None))
+            raise StoreRefused(
+                f"the store is of generation {max(found)}, and no {FILE_NAME} beside the key file "
+                "tells whether that is its latest: copy the file from another machine of this "
+                f"server, or, if there is none, {advice}"
+            )
+        required, target = min(found), max(found) + 1
+        self.witness.remember(required)
+        for shard in range(self._layout.shards):
+            if self.lift(shard, target, now, required) < required:
+                self.check()
+
+    def lift(self, shard: int, target: int, now: float, required: int = 0) -> int:
+        """Raise one shard to `target` if it has reached `required`; return what it has then."""
+        life = self._layout.all_shards[shard].key("life")
+        return int(self._raise((life,), (required, target, int(now))))
+
+    def saw(self, generation: int) -> None:
+        """Note a generation that a shard has just been seen at.
+
+        Raises:
+            StoreRefused: The witness cannot be written.
+        """
+        if generation:
+            self.witness.remember(generation - 1)
+
+    def restored(self, required: int | None) -> list[int]:
+        """Return the shards below a generation; all of them if it is None."""
+        found = enumerate(self.of_shards())
+        return [shard for shard, at in found if required is None or at < required]
+
+    def _last_day(self, found: list[int], known: int | None) -> str:
+        times = [
+            self.last_raised(shard)
+            for shard, at in enumerate(found)
+            if at and (known is None or at < known)
+        ]
+        return day_of(max(times)).isoformat() if times else "YYYY-MM-DD (the backup's day)"
+
+    def _field(self, shard: int, name: str) -> bytes:
+        life = self._layout.all_shards[shard].key("life")
+        value: bytes = self._connection.call("HGET", life, name) or b"0"
+        return value

@@ -1,0 +1,56 @@
+"""The end of the process: store what was recorded, wait a moment, never print.
+
+One hook for all workers, and it holds none of them alive: `atexit` could not let go of them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+import weakref
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client_sdk.worker import Worker
+
+EXIT_SECONDS = 0.8
+"""The longest that `Client.close`, and all clients together at the end of the process, may take."""
+
+
+_live: weakref.WeakValueDictionary[int, Worker] = weakref.WeakValueDictionary()
+_pool_hooked: set[int] = set()
+
+
+def watch(worker: Worker) -> None:
+    """End a worker with the process, if it still lives then."""
+    _live[id(worker)] = worker
+    _watch_for_the_end_of_a_pool_process()
+
+
+def _watch_for_the_end_of_a_pool_process() -> None:
+    """Children of multiprocessing end without atexit, but they run what its own util is told."""
+    processes = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if processes is None or util is None or os.getpid() in _pool_hooked:
+        return
+    if processes.parent_process() is not None:
+        _pool_hooked.add(os.getpid())
+        util.Finalize(None, end_all, exitpriority=1)
+
+
+def end_all() -> None:
+    """End all workers of this process within EXIT_SECONDS."""
+    deadline = time.monotonic() + EXIT_SECONDS
+    workers = [worker for ref in _live.valuerefs() if (worker := ref()) is not None]
+    for worker in workers:
+        with suppress(Exception):
+            worker.stop(EXIT_SECONDS)
+    for worker in workers:
+        with suppress(Exception):
+            worker.wait_until_ended(max(0.0, deadline - time.monotonic()))
+
+
+atexit.register(end_all)

@@ -1,0 +1,224 @@
+"""What would be sent: the exact bytes, what they mean, what they cost; for the user to see.
+
+Reads a device's state and changes nothing in it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from client_sdk import spool
+from client_sdk.epochs import end_of, label
+from client_sdk.ledger import ELSEWHERE, Ledger
+from client_sdk.metric import Metric
+from client_sdk.registry import Registry
+from client_sdk.state import FILE_NAME, State
+from client_sdk.uploader import batch_body
+
+_MICRO = 1e6
+
+
+@dataclass(frozen=True)
+class WaitingReport:
+    """One report that has not left, or was not answered.
+
+    Attributes:
+        text: Its exact bytes in an upload, as text.
+        words: What it says.
+        not_before: Unix time before which it stays, 0 if it may leave.
+    """
+
+    text: str
+    words: str
+    not_before: float = 0.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one metric has cost and may still cost, in epsilon.
+
+    Attributes:
+        metric: Its name; empty for what only the server's ledger knows.
+    """
+
+    metric: str
+    spent: float
+    reserved: float
+
+    @property
+    def left(self) -> float:
+        """What it may still spend."""
+        return self.reserved - self.spent
+
+
+@dataclass(frozen=True)
+class Preview:
+    """All that a device would send.
+
+    Attributes:
+        upload: The exact bytes of the upload that was begun and is not answered, None without
+            one. The same bytes are sent until they are.
+        uploaded: The reports in it.
+        waiting: Reports that will go into later uploads.
+        budgets: One per metric, by name.
+        lifetime_epsilon: The most that the device may ever spend, None if no file says so.
+        suspended: Why nothing will ever be sent again, None while it may.
+    """
+
+    upload: bytes | None = None
+    uploaded: tuple[WaitingReport, ...] = ()
+    waiting: tuple[WaitingReport, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    lifetime_epsilon: float | None = None
+    suspended: str | None = None
+
+    @property
+    def spent_epsilon(self) -> float:
+        """What the device has spent in its life."""
+        return sum(budget.spent for budget in self.budgets)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it for machines."""
+        return {
+            "upload": None if self.upload is None else self.upload.decode(),
+            "reports": [
+                {
+                    "report": json.loads(each.text),
+                    "words": each.words,
+                    "in_upload": each in self.uploaded,
+                    "not_before": each.not_before or None,
+                }
+                for each in (*self.uploaded, *self.waiting)
+            ],
+            "metrics": {
+                budget.metric or "elsewhere": {
+                    "spent": budget.spent,
+                    "reserved": budget.reserved,
+                    "left": budget.left,
+                }
+                for budget in self.budgets
+            },
+            "spent_epsilon": self.spent_epsilon,
+            "lifetime_epsilon": self.lifetime_epsilon,
+            "suspended": self.suspended,
+        }
+
+    def in_words(self) -> str:
+        """Return all of it for people."""
+        lines = []
+        if self.upload is not None:
+            lines += [
+                "This upload is under way: exactly these bytes, until the server has answered "
+                f"({len(self.upload)} bytes, the rest of them spaces):",
+                self.upload.decode().rstrip(),
+                "It says:",
+                *(f"  {each.words}" for each in self.uploaded),
+            ]
+        if self.waiting:
+            lines.append("Waiting for a later upload, each exactly so:")
+        for each in self.waiting:
+            lines += [f"  {each.text}", f"    {each.words}"]
+        if not lines:
+            lines.append("Nothing waits to be sent.")
+        if self.suspended:
+            lines.append(f"Nothing will be sent any more: {self.suspended}.")
+        for budget in self.budgets:
+            lines.append(
+                f"{budget.metric or '(known to the server only)'}: epsilon {budget.spent:g} spent, "
+                f"{budget.reserved:g} reserved, {budget.left:g} left"
+            )
+        cap = "" if self.lifetime_epsilon is None else f" of {self.lifetime_epsilon:g}"
+        lines.append(f"This device has spent {self.spent_epsilon:g}{cap} lifetime epsilon.")
+        return "\n".join(lines)
+
+
+def read(directory: Path, registry: Registry | None) -> Preview:
+    """Return what waits in a state directory; an empty preview if it holds no state.
+
+    Args:
+        directory: Of the device's state.
+        registry: Says what the reports mean, where it is at hand.
+
+    Raises:
+        StateError: The state cannot be used.
+    """
+    lifetime = None if registry is None else float(registry.lifetime_epsilon)
+    if not (directory / FILE_NAME).exists():
+        return Preview(lifetime_epsilon=lifetime)
+    metrics = {} if registry is None else registry.metrics
+    state = State(directory)
+    try:
+        with state.transaction() as connection:
+            batch = spool.outstanding(connection)
+            rows = connection.execute("SELECT report, not_before FROM spool ORDER BY id").fetchall()
+            shares = list(Ledger(connection, 0).shares())
+            device, suspended = state.device, state.suspended
+    finally:
+        state.close()
+    sent = [] if batch is None else json.loads(b"[" + batch.reports_json + b"]")
+    return Preview(
+        upload=None if batch is None or device is None else batch_body(batch, device),
+        uploaded=tuple(_waiting(_text(report), metrics, 0.0) for report in sent),
+        waiting=tuple(_waiting(text, metrics, not_before) for text, not_before in rows),
+        budgets=tuple(
+            Budget(share.metric, share.spent / _MICRO, share.reserved / _MICRO)
+            for share in sorted(shares, key=lambda share: share.metric == ELSEWHERE)
+        ),
+        lifetime_epsilon=lifetime,
+        suspended=suspended,
+    )
+
+
+def in_words(report: Mapping[str, Any], metric: Metric | None) -> str:
+    """Return what a report says, and what it does not."""
+    name = report["metric"]
+    if metric is None or metric.fingerprint != report["fingerprint"]:
+        version = "" if metric is None else ", of another version of the metric"
+        return f"{name}, epoch number {report['epoch']}{version}: {report['response']!r}"
+    when = (
+        "asked once"
+        if metric.epoch == "once"
+        else (f"{metric.epoch} {label(metric.epoch, report['epoch'])}")
+    )
+    return f"{name}, {when}: {_meaning(report, metric)}"
+
+
+def _meaning(report: Mapping[str, Any], metric: Metric) -> str:
+    mechanism, cohort = metric.mechanism, report["cohort"]
+    bits = mechanism.kind == "bits"
+    response = int(report["response"], 16) if bits else report["response"]
+    cells = set(mechanism.support(response))
+    if not metric.labels:
+        return (
+            f"{len(cells)} of {mechanism.cells} bits are set, many of them by chance; every text "
+            "may or may not have been your answer"
+        )
+    own = {value: mechanism.cells_for(index, cohort) for index, value in enumerate(metric.labels)}
+    named = [value for value, its in own.items() if its and cells.issuperset(its)]
+    if not named:
+        # A response without any cell speaks for the answer that has none, if there is one.
+        named = [value for value, its in own.items() if not its]
+    if not named:
+        return "it names no answer; you may or may not have given any of them"
+    return f"you may or may not have answered {' or '.join(map(_shown, named))}"
+
+
+def _shown(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else repr(value)
+
+
+def _waiting(text: str, metrics: Mapping[str, Metric], not_before: float) -> WaitingReport:
+    report = json.loads(text)
+    metric = metrics.get(report["metric"])
+    words = in_words(report, metric)
+    if not_before and metric is not None:
+        end = label(metric.epoch, report["epoch"])
+        assert not_before == end_of(metric.epoch, report["epoch"])
+        words += f"; it stays until {metric.epoch} {end} is over"
+    return WaitingReport(text, words, not_before)
+
+
+def _text(report: object) -> str:
+    return json.dumps(report, separators=(",", ":"))

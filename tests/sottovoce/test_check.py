@@ -1,0 +1,159 @@
+"""`sottovoce check` as a gate: what it prints, its exit status, and the hook that runs it."""
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sottovoce.__main__ import main, parser_for
+
+ROOT = Path(__file__).parents[2]
+GOOD = """
+schema = 1
+[project]
+name = "shop-app"
+lifetime_epsilon = 24
+contact = "telemetry@example.org"
+[metrics.theme]
+question = "Which theme is active?"
+type = "category"
+values = ["light", "dark", "other"]
+catch_all = "other"
+sensitivity = "product"
+epsilon = 1.0
+epoch = "month"
+when_absent = "other"
+owners = ["ui-team@example.org"]
+starts = 2026-11-01
+expires = {expires}
+"""
+NOTED = GOOD.replace("ui-team@example.org", "the UI team")
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(text: str, name: str = "metrics.toml", expires: str = "2028-10-31") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.replace("{expires}", expires))
+        return str(path)
+
+    return write
+
+
+def test_a_good_file_passes_even_strictly(write: Write, capsys: pytest.CaptureFixture) -> None:
+    assert main(["check", write(GOOD), "--strict"]) == 0
+    out, err = capsys.readouterr()
+    assert "reserve 24 of 24 lifetime epsilon, at most 13 of it in one year" in out
+    assert "note" not in out and not err
+
+
+def test_notes_fail_only_strictly(write: Write, capsys: pytest.CaptureFixture) -> None:
+    assert main(["check", write(NOTED)]) == 0
+    assert "note: metrics.theme.owners: the UI team is no address" in capsys.readouterr().out
+    assert main(["check", write(NOTED), "--strict"]) == 1
+
+
+def test_an_error_fails_and_goes_to_standard_error(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["check", write(GOOD, expires="2026-11-15")]) == 1
+    assert "error: metrics.theme.expires" in capsys.readouterr().err
+
+
+def test_a_broken_rule_is_another_status(write: Write, capsys: pytest.CaptureFixture) -> None:
+    assert main(["check", write(GOOD.replace('catch_all = "other"', 'catch_all = "none"'))]) == 2
+    assert "metrics.theme.catch_all: must be one of values" in capsys.readouterr().err
+
+
+def test_changes_against_an_older_file_are_told(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    old = write(GOOD, "old.toml")
+    assert main(["check", write(GOOD), "--against", old, "--strict"]) == 0
+    more = write(GOOD.replace('"dark", ', '"dark", "blue", '))
+    assert main(["check", more, "--against", old]) == 0
+    assert "note: metrics.theme: values added (blue): a new channel" in capsys.readouterr().out
+    assert main(["check", more, "--against", old, "--strict"]) == 1
+    raised = write(GOOD.replace("lifetime_epsilon = 24", "lifetime_epsilon = 25"))
+    assert main(["check", raised, "--against", old]) == 1
+    assert "error: project.lifetime_epsilon: raised from 24 to 25" in capsys.readouterr().err
+
+
+def test_an_older_file_that_breaks_a_rule_is_named(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["check", write(GOOD), "--against", write("schema = 7", "old.toml")]) == 2
+    assert "schema" in capsys.readouterr().err
+
+
+def test_findings_are_there_for_programs(write: Write, capsys: pytest.CaptureFixture) -> None:
+    assert main(["check", write(NOTED), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (finding,) = document["findings"]
+    assert finding["level"] == "note" and finding["rule"] == "owners"
+    assert finding["key"] == "metrics.theme.owners"
+    assert document["notes"] == [f"{finding['key']}: {finding['text']} [owners]"]
+    assert document["yearly_epsilon"] == 13
+
+
+def test_several_files_are_checked_and_the_worst_counts(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    good, bad = write(GOOD), write(GOOD, "b/metrics.toml", expires="2026-11-15")
+    assert main(["check", good, bad]) == 1
+    capsys.readouterr()
+    assert main(["check", good, bad, "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    assert main(["check", good, bad, "--against", good]) == 2
+    assert "--against compares one file, got 2" in capsys.readouterr().err
+
+
+def test_the_exit_statuses_are_documented() -> None:
+    text = " ".join(parser_for("check").format_help().split())
+    for status in ("0: good", "1: an error, or with --strict a note", "2: a rule is broken"):
+        assert status in text
+
+
+def hooks() -> list[dict[str, str]]:
+    """What .pre-commit-hooks.yaml says, in the small part of YAML that it uses: no nesting."""
+    found: list[dict[str, str]] = []
+    for line in (ROOT / ".pre-commit-hooks.yaml").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        entry = re.fullmatch(r"(- |  )([a-z_]+): (.+)", line)
+        assert entry, line
+        if entry[1] == "- ":
+            found.append({})
+        found[-1][entry[2]] = entry[3]
+    return found
+
+
+def test_the_pre_commit_hook_runs_the_check(write: Write, capsys: pytest.CaptureFixture) -> None:
+    (hook,) = hooks()
+    assert (hook["id"], hook["language"]) == ("sottovoce-check", "python")
+    program, *arguments = shlex.split(hook["entry"])
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts[program] == "sottovoce.__main__:main"
+    # pre-commit appends the names of all files that a commit touches.
+    assert main([*arguments, write(GOOD), write(GOOD, "b/metrics.toml")]) == 0
+    assert main([*arguments, write(GOOD, expires="2026-11-15")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "matches"),
+    [
+        ("metrics.toml", True),
+        ("app/metrics.toml", True),
+        ("demo_metrics.toml", False),
+        ("metrics.toml.orig", False),
+    ],
+)
+def test_the_pre_commit_hook_takes_every_metrics_toml(path: str, matches: bool) -> None:
+    (hook,) = hooks()
+    assert bool(re.search(hook["files"], path)) == matches
