@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from client_sdk.canary import Canary
     from client_sdk.testing import ClientFactory, FakeClock
+    from client_sdk.testing.canary import Canary
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def sottovoce_canary(sottovoce_client: "ClientFactory") -> Callable[[str], "Cana
 
     Clients that `sottovoce_client` makes, their state and what they send are watched.
     """
-    from client_sdk.canary import Canary
+    from client_sdk.testing.canary import Canary
 
     def make(value: str) -> "Canary":
         canary = Canary(value)

@@ -44,11 +44,14 @@ class MetricSpending:
         devices_paid: Devices that have paid for its remembered answers, per version's channel;
             None unless it is memoized.
         epsilon: What all devices together were charged for it.
+        epsilon_covering_changes: Bound that also covers when values changed, over all devices:
+            for memoized metrics the loss of the fresh stage in every report. None: no bound.
     """
 
     reports: int
     devices_paid: int | None
     epsilon: float
+    epsilon_covering_changes: float | None
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,14 @@ class Prices:
 
     Attributes:
         fresh: Micro-epsilon of one report, by fingerprint.
+        changes: What one report adds to the bound that covers changes, by fingerprint; None
+            where there is no bound.
         memos: Micro-epsilon of a reservation, by channel hash.
         names: Name of each fingerprint and channel's metric.
     """
 
     fresh: Mapping[str, int]
+    changes: Mapping[str, int | None]
     memos: Mapping[str, int]
     names: Mapping[str, str]
 
@@ -95,17 +101,19 @@ class Prices:
     def of(cls, metrics: Iterable[Metric]) -> "Prices":
         """Gather the prices; of several reservations for one channel the largest counts."""
         fresh: dict[str, int] = {}
+        changes: dict[str, int | None] = {}
         memos: dict[str, int] = {}
         names: dict[str, str] = {}
         for metric in metrics:
             names[metric.fingerprint] = metric.name
+            changes[metric.fingerprint] = metric.change_charge
             if metric.memoize is None:
                 fresh[metric.fingerprint] = metric.charge
             else:
                 channel = metric.channel_hash
                 names[channel] = metric.name
                 memos[channel] = max(memos.get(channel, 0), metric.charge)
-        return cls(fresh, memos, names)
+        return cls(fresh, changes, memos, names)
 
     def remembered(self, account: Account) -> int:
         """Return the micro-epsilon of an account that is reserved for memoized metrics."""
@@ -169,18 +177,25 @@ def _by_metric(
 ) -> dict[str, MetricSpending]:
     counted: Counter[str] = Counter()
     charged: Counter[str] = Counter()
+    changes: dict[str, int | None] = dict.fromkeys(prices.names.values(), 0)
     paid: Counter[str] = Counter()
     for fingerprint, number in reports.items():
         if fingerprint not in prices.names:  # of a version registered since the prices were read
             continue
-        counted[prices.names[fingerprint]] += number
-        charged[prices.names[fingerprint]] += number * prices.fresh.get(fingerprint, 0)
+        name = prices.names[fingerprint]
+        counted[name] += number
+        charged[name] += number * prices.fresh.get(fingerprint, 0)
+        before, each = changes[name], prices.changes[fingerprint]
+        changes[name] = None if before is None or each is None else before + number * each
     for channel, price in prices.memos.items():
         paid[prices.names[channel]] += payers[channel]
         charged[prices.names[channel]] += payers[channel] * price
     return {
         name: MetricSpending(
-            counted[name], paid[name] if name in paid else None, charged[name] / MICRO
+            counted[name],
+            paid[name] if name in paid else None,
+            charged[name] / MICRO,
+            None if bound is None else bound / MICRO,
         )
-        for name in sorted(set(prices.names.values()))
+        for name, bound in sorted(changes.items())
     }

@@ -17,6 +17,7 @@ COMMANDS = {
     "publish": "publish due epochs now, or close one early",
     "releases": "list and export releases",
     "ledger": "lifetime epsilon of a device, or over all devices",
+    "preview": "what a device would send: exact bytes, in words, and epsilon spent",
     "keys": "list and rotate the server's keys",
     "simulate": "send the reports of simulated devices to a server",
 }

@@ -30,16 +30,20 @@ def spending_in_words(found: Spending) -> str:
             str(metric.reports),
             "-" if metric.devices_paid is None else str(metric.devices_paid),
             f"{metric.epsilon:g}",
+            "no bound"
+            if metric.epsilon_covering_changes is None
+            else f"{metric.epsilon_covering_changes:g}",
         )
         for name, metric in found.metrics.items()
     ]
-    header = ("metric", "reports counted", "devices paid", "epsilon, all devices")
+    header = ("metric", "reports counted", "devices paid", "epsilon, all devices", "with changes")
     parts.append(
         table(header, rows)
         + "\nTotals over all devices: the server keeps one sum per device, not one per metric. "
         "Devices paid: those\nthat have paid a memoized metric's whole reservation, once in their "
-        "life. Reports that wait to be\nfolded, and charges added after a backup was restored, "
-        "are in the distribution only."
+        "life: it bounds what tells histories apart\nthat change at the same times; with changes "
+        "covers in addition when they changed. Reports that wait to be\nfolded, and charges added "
+        "after a backup was restored, are in the distribution only."
     )
     shown = (("that has spent most", found.highest), ("in the middle", found.median))
     figures = [

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, loads
-from client_sdk.canary import Canary, CanaryFound, forms
 from client_sdk.errors import RegistryError
 from client_sdk.testing import ClientFactory, FakeClock, ObservedClient, RecordingTransport
+from client_sdk.testing.canary import Canary, CanaryFound, forms
 from client_sdk.transport import HttpTransport
 
 CANARY = "CANARY-7f3ä/9+x"
@@ -184,7 +184,7 @@ def test_the_same_leak_of_another_value_is_no_find(
         LEAKS[name]("another value: 1-2", tmp_path)
 
 
-def test_a_repr_a_status_and_what_was_sent_are_searched(tmp_path: Path) -> None:
+def test_a_repr_a_status_and_what_was_sent_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     class Telltale(ObservedClient):
         def __repr__(self) -> str:
             return f"Client({self.recorded})"
@@ -194,7 +194,8 @@ def test_a_repr_a_status_and_what_was_sent_are_searched(tmp_path: Path) -> None:
     canary = Canary(CANARY)
     canary.watch(client)
     assert {find.place for find in canary.finds()} == {"repr of the client"}
-    client.status = lambda: replace(Client.status(client), summary=CANARY)  # type: ignore[method-assign]
+    summary = replace(Client.status(client), summary=CANARY)
+    monkeypatch.setattr(client, "status", lambda: summary)
     assert {find.place for find in canary.finds()} == {"repr of the client", "status of the client"}
     transport = RecordingTransport()
     transport.batches, transport.macs = [b"{}", CANARY.encode()], [CANARY, ""]
@@ -206,12 +207,13 @@ def test_a_repr_a_status_and_what_was_sent_are_searched(tmp_path: Path) -> None:
     }
 
 
-def test_headers_and_bodies_of_real_requests_are_heard(refusing: str, tmp_path: Path) -> None:
+def test_headers_and_bodies_of_real_requests_are_heard(refusing: str) -> None:
     import requests
 
-    for sent in ({"headers": {"X-Value": CANARY.encode().hex()}}, {"data": CANARY.encode()}):
-        with pytest.raises(CanaryFound, match="in the network"), Canary(CANARY):
-            requests.post(refusing, timeout=5, **sent)  # type: ignore[arg-type]
+    with pytest.raises(CanaryFound, match="in the network"), Canary(CANARY):
+        requests.post(refusing, headers={"X-Value": CANARY.encode().hex()}, timeout=5)
+    with pytest.raises(CanaryFound, match="in the network"), Canary(CANARY):
+        requests.post(refusing, data=CANARY.encode(), timeout=5)
 
 
 def test_bytes_are_heard_before_tls_hides_them() -> None:
@@ -496,8 +498,11 @@ def test_the_shipped_client_leaks_nothing_when_its_state_is_damaged(
 def test_the_shipped_client_leaks_nothing_when_the_sdk_itself_is_broken(
     device: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: object, pending: list[Any]) -> list[str]:
-        raise RuntimeError(f"unexpected: {[each.value for each in pending]}")
+    told = []
+
+    def broken(self: object, pending: list[Any], *more: object) -> list[str]:
+        told.append(f"unexpected: {[each.value for each in pending]}")
+        raise RuntimeError(told[-1])
 
     monkeypatch.setattr("client_sdk.recorder.Recorder.store", broken)
     with Canary(CANARY) as canary:
@@ -506,6 +511,7 @@ def test_the_shipped_client_leaks_nothing_when_the_sdk_itself_is_broken(
         use(client, canary.value)
         client.close()
     assert client.dropped["internal_error"]
+    assert CANARY in told[0]  # the error itself would have given it away
 
 
 def test_the_shipped_client_leaks_nothing_when_the_app_asks_wrongly(device: ClientFactory) -> None:

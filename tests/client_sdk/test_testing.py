@@ -118,14 +118,15 @@ def test_fixtures_work_in_a_host_app_and_close_what_they_made(
 ) -> None:
     (tmp_path / "metrics.toml").write_text(registry_of().text)
     (tmp_path / "test_app.py").write_text(
-        "import threading\n"
+        "import _thread\n"
+        "before = _thread._count()\n"
         "made = []\n"
         "def test_one(sottovoce_client, sottovoce_reports):\n"
         "    made.append(sottovoce_client('metrics.toml'))\n"
         "    made[0].record('theme', 'dark')\n"
         "    assert len(sottovoce_reports()) == 1\n"
         "def test_two(sottovoce_client, sottovoce_reports, sottovoce_canary):\n"
-        "    assert not [t for t in threading.enumerate() if t.name == 'sottovoce']\n"
+        "    assert made and _thread._count() == before\n"
         "    with sottovoce_canary('CANARY-7f3a'):\n"
         "        assert sottovoce_reports() == []  # a device of its own\n"
         "def test_three(sottovoce_client, sottovoce_canary):\n"

@@ -15,6 +15,7 @@ from aggregator.intake import judge, parse
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from client_sdk import loads
 from client_sdk.epochs import day_of, epoch_of
 from client_sdk.report import Report, encode_batch, report_to_json
 from sottovoce.__main__ import main
@@ -115,9 +116,17 @@ def test_the_fleet_as_json_and_in_words(place, capsys):
     found = json.loads(ledger(place, capsys, "--json"))
     assert (found["devices"], found["lowest"], found["median"], found["highest"]) == (3, 1, 8, 9)
     assert (found["cap"], found["exhausted"], found["p95"], found["mean"]) == (12, 0, 9, 6)
+    fresh_stage = float(loads(REGISTRY).metrics["home_page"].mechanism.epsilon_instantaneous)
+    changes = found["metrics"]["home_page"].pop("epsilon_covering_changes")
+    assert changes == pytest.approx(2 * fresh_stage, abs=1e-5)
     assert found["metrics"] == {
         "home_page": {"reports": 2, "devices_paid": 2, "epsilon": 16.0},
-        "theme": {"reports": 2, "devices_paid": None, "epsilon": 2.0},
+        "theme": {
+            "reports": 2,
+            "devices_paid": None,
+            "epsilon": 2.0,
+            "epsilon_covering_changes": 2.0,
+        },
     }
     highest = found["composition"]["highest"]
     assert (highest["spent"], highest["remembered"], highest["delta"]) == (9.0, 8.0, 1e-6)

@@ -30,8 +30,8 @@ from typing import Self
 from urllib.parse import quote
 
 from client_sdk.client import Client
-from client_sdk.eavesdropping import Overheard, listening
 from client_sdk.testing import ClientFactory, RecordingTransport
+from client_sdk.testing.eavesdropping import Overheard, listening
 
 LEAST_CHARACTERS = 8
 """Anything shorter is found by chance."""
@@ -80,8 +80,8 @@ class Canary:
         self._listening = ExitStack()
 
     def watch(self, *things: Watched) -> None:
-        """Search these too: a directory with all its files, a client's repr and status, what a
-        transport was given, or all of these of a factory."""
+        """Search these too: a directory with all its files, a client's repr, status and preview,
+        what a transport was given, or all of these of a factory."""
         self._watched += things
 
     def __enter__(self) -> Self:
@@ -202,6 +202,7 @@ def _places_of(thing: Watched) -> Iterator[tuple[str, bytes]]:
     elif isinstance(thing, Client):
         yield "repr of the client", repr(thing).encode("utf-8", "surrogatepass")
         yield "status of the client", repr(thing.status()).encode("utf-8", "surrogatepass")
+        yield "preview of the client", repr(thing.preview()).encode("utf-8", "surrogatepass")
     elif isinstance(thing, RecordingTransport):
         for body, mac in zip(thing.batches, thing.macs, strict=True):
             yield "a batch that was sent", body
