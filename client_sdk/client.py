@@ -13,6 +13,7 @@ Imports little: the rest of the SDK is loaded by the first `Client`.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter
 
@@ -72,7 +73,6 @@ class Client:
         upload_within_seconds: float = UPLOAD_WITHIN_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        from client_sdk.absence import watched
         from client_sdk.consent import objection
         from client_sdk.registry import Registry, load
 
@@ -93,8 +93,10 @@ class Client:
         self._refusals: Counter[str] = Counter()
         self._workers: dict[int, Worker] = {}
         if self._off is None:
+            from client_sdk import parts
+
             worker = self._worker_here()
-            if watched(self.registry):
+            if parts.watched(self.registry):
                 worker.start()
 
     def record(self, metric: str, value: object) -> None:
@@ -137,12 +139,12 @@ class Client:
 
     def status(self) -> Status:
         """Return what this client is doing and has spent."""
-        from client_sdk.status import Status
+        from client_sdk import parts
 
         worker = self._worker_here()
         spent, queued = worker.figures()
         reason = worker.disabled_because if self._off is None else self._off
-        return Status(
+        return parts.Status(
             summary="collecting" if reason is None else f"disabled: {reason}",
             spent_epsilon=None if spent is None else spent / 1e6,
             lifetime_epsilon=float(self.registry.lifetime_epsilon),
@@ -156,14 +158,15 @@ class Client:
 
         Shows nothing where there is no state, or none that can be used: `status` says why.
         """
-        from client_sdk.preview import Preview, read
+        from client_sdk import parts
 
         if self._off is None:
             self._worker_here().store(timeout_seconds)
         try:
-            return read(_directory(self._state_dir, self.registry.project), self.registry)
+            directory = parts.state_directory(self._state_dir, self.registry.project)
+            return parts.read(directory, self.registry)
         except StateError:
-            return Preview(lifetime_epsilon=float(self.registry.lifetime_epsilon))
+            return parts.Preview(lifetime_epsilon=float(self.registry.lifetime_epsilon))
 
     def opt_out(self) -> None:
         """Withdraw consent: nothing more is recorded or sent, and the queue is deleted now.
@@ -195,33 +198,23 @@ class Client:
         process = os.getpid()
         worker = self._workers.get(process)
         if worker is None:
+            if sys.is_finalizing():
+                raise RuntimeError("the interpreter is ending")
             worker = self._workers.setdefault(process, self._make_worker())
         return worker
 
     def _make_worker(self) -> Worker:
-        from functools import partial
+        from client_sdk import parts
 
-        from client_sdk.randomness import Coin
-        from client_sdk.sealed_transport import transport_for
-        from client_sdk.transport import HttpTransport
-        from client_sdk.worker import Worker
-
-        http = HttpTransport(*self._address, proxy=self._proxy, ca_bundle=self._ca_bundle)
-        return Worker(
+        http = parts.HttpTransport(*self._address, proxy=self._proxy, ca_bundle=self._ca_bundle)
+        given, project = self._state_dir, self.registry.project
+        return parts.Worker(
             registry=self.registry,
             # Nothing of the worker refers to the client: who forgets a client need not close it.
-            directory=partial(_directory, self._state_dir, self.registry.project),
-            transport=self._given_transport or transport_for(http, self.registry.seal),
+            directory=lambda: parts.state_directory(given, project),
+            transport=self._given_transport or parts.transport_for(http, self.registry.seal),
             upload_within_seconds=self._upload_within,
             clock=self._clock,
-            coin=Coin(),
+            coin=parts.Coin(),
             on_end=http.close,
         )
-
-
-def _directory(given: str | Path | None, project: str) -> Path:
-    from pathlib import Path
-
-    from client_sdk.state import default_directory
-
-    return Path(given) if given else default_directory(project)

@@ -6,7 +6,7 @@ So a fork waits, for a moment, until neither is under way. Where a fork runs no 
 in C) or could not wait, the child can tell and does without: it stores and sends nothing rather
 than something wrong.
 
-The hooks are set once per process, by the import of this module, and hold nothing alive.
+The hooks are set once per process and hold nothing alive.
 """
 
 import os
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from client_sdk.state import State
 
 MOST_WAIT_SECONDS = 0.5
-MOST_IMPORT_SECONDS = 10.0
-
+MOST_IMPORT_SECONDS = 5.0
 
 _states: "weakref.WeakValueDictionary[int, State]" = weakref.WeakValueDictionary()
 _import_lock = threads.RLock()
 _importing: list[int] = []
+_waits_for_imports: list[bool] = []
 _held: dict[int, list[Callable[[], None]]] = {}
 
 
@@ -51,34 +51,53 @@ def importing() -> Iterator[None]:
     _importing.append(os.getpid())
     try:
         with _import_lock:
+            if not _waits_for_imports:
+                _wait_for_imports()
             yield
     finally:
         _importing.remove(os.getpid())
 
 
-def _before() -> None:
-    held = _held[get_ident()] = []
+def _wait_for_imports() -> None:
+    """Set the hook that waits, in its place: hooks run in reverse order.
+
+    That of logging takes a lock which importing `requests` needs too, so ours has to come first,
+    and logging, which not every host has loaded, before ours.
+    """
+    import logging  # noqa: F401
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_hold_imports, after_in_parent=_let_go, after_in_child=_let_go)
+    _waits_for_imports.append(True)
+
+
+def _hold_imports() -> None:
+    if _importing and _import_lock.acquire(True, MOST_IMPORT_SECONDS):
+        _held.setdefault(get_ident(), []).append(_import_lock.release)
+
+
+def _hold_states() -> None:
     with suppress(Exception):  # nothing may keep the host from forking
         deadline = time.monotonic() + MOST_WAIT_SECONDS
         for reference in _states.valuerefs():
             state = reference()
             if state is not None and state.hold(max(0.0, deadline - time.monotonic())):
-                held.append(state.let_go)
-        if _import_lock.acquire(True, MOST_IMPORT_SECONDS):
-            held.append(_import_lock.release)
+                _held.setdefault(get_ident(), []).append(state.let_go)
 
 
-def _after() -> None:
+def _let_go() -> None:
     for let_go in _held.pop(get_ident(), []):
         with suppress(Exception):
             let_go()
 
 
-def _after_in_child() -> None:
-    _after()
+def _let_go_in_child() -> None:
+    _let_go()
     _held.clear()
     locks.drop_copies()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after_in_child)
+    os.register_at_fork(
+        before=_hold_states, after_in_parent=_let_go, after_in_child=_let_go_in_child
+    )

@@ -20,7 +20,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from client_sdk import forks, threads
@@ -64,10 +64,14 @@ class State:
                     create(self.path)
             except (OSError, sqlite3.Error) as error:
                 raise StateError(f"device state {self.path} cannot be used: {error}") from error
-            with self.transaction():
-                # Proves that the file can be written before anything is promised.
-                self.put("seal", self._seal())
-            self._known_secret = self.secret
+            try:
+                with self.transaction():
+                    # Proves that the file can be written before anything is promised.
+                    self.put("seal", self._seal())
+                self._known_secret = self.secret
+            except BaseException:
+                self.close()
+                raise
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -106,6 +110,11 @@ class State:
         with self._lock:
             self._closed = True
             self.rest()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # it never opened, or the interpreter is ending
+            if _open_in.get(id(self)) == os.getpid():
+                self.close()
 
     def hold(self, timeout_seconds: float) -> bool:
         """Come to rest and stay so until `let_go`; False if that takes too long."""

@@ -88,13 +88,15 @@ class Worker:
 
     def record(self, name: str, value: object) -> str | None:
         """Take a value over; return what is to be counted about it, see `Reception.receive`."""
+        if self._stopping:
+            # First of all: what finalizers record while the interpreter takes itself apart must
+            # touch nothing of it (Python 3.13 crashes over a date then).
+            return "opted_out" if self._withdrawn else "closed"
         if self.disabled_because is not None:
             return self._reception.receive(name, value, lambda pending: self._drop_reason)
         return self._reception.receive(name, value, self._accept)
 
     def _accept(self, pending: Pending) -> str | None:
-        if self._stopping:
-            return "closed"
         if len(self._inbox) >= MOST_PENDING:
             return "queue_full"
         self._has_accepted = True
