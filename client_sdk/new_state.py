@@ -61,7 +61,11 @@ def connect(path: Path, patience_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=patience_seconds, isolation_level=None, check_same_thread=False
     )
-    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

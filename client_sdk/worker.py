@@ -275,6 +275,8 @@ class Worker:
 
     def _forget(self, state: State) -> None:
         self.dropped.update(["opted_out"] * state.withdraw())
+        # The thread may have ended, and noted its last figures, before this.
+        self._last_figures = self._last_figures[0], 0
         state.rest()
 
     def _fail(self, drop_reason: str, why: str) -> None:
