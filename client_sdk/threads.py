@@ -1,9 +1,9 @@
-"""Thread primitives that nothing can find half-taken, and that stay real when Python is patched.
+"""Threads and locks of the interpreter itself, also where the host has replaced Python's.
 
-Not `threading.Thread`: starting one takes a lock of the threading module that is not reentrant,
-which a signal handler or a finalizer may find held by the very code that it interrupted. And not
-what gevent or eventlet put in place of threads: a worker made of that would stop the host's event
-loop with each write to the disk. So: the interpreter's own primitives, unpatched.
+What gevent or eventlet put in place of threads shares the host's event loop: a worker made of that
+would stop the loop with each write to the disk. And nothing of the `threading` module: starting
+one of its threads takes locks and waits, where a signal handler or a finalizer of the host may be
+what records first.
 """
 
 import _thread

@@ -29,6 +29,26 @@ def queued(host: Any) -> int:
     return int(host.run("client = client_of()\nprint(len(client.preview().waiting))"))
 
 
+# Bug 4, in part: a thread at init. (Forks: test_fork.py.)
+
+
+def test_there_is_one_thread_until_the_first_record_and_two_after_it(host: Any) -> None:
+    said = host.run("""
+        def count():
+            print(len(os.listdir("/proc/self/task")), end=" ")
+        count()
+        client = client_of()
+        client.status(), client.preview()
+        count()
+        client.record("theme", "dark")
+        count()
+        client.close(5)
+        time.sleep(0.2)
+        count()
+    """)
+    assert said == "1 1 2 1 "
+
+
 # Bug 5: thread start at interpreter shutdown.
 
 
@@ -360,10 +380,22 @@ def test_record_does_not_wait_while_the_disk_does(client_of: MakeClient, clock: 
     client.flush()
     worker = client._workers[os.getpid()]
     assert worker._session is not None
-    with worker._guard, worker._session.state._lock:
-        began = time.perf_counter()
-        client.record("theme", "dark")
-        assert time.perf_counter() - began < 0.05
+    taken, done = threading.Event(), threading.Event()
+    state = worker._session.state
+
+    def hold() -> None:
+        with worker._guard, state._lock:
+            taken.set()
+            done.wait(5)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert taken.wait(5)
+    began = time.perf_counter()
+    client.record("theme", "dark")
+    assert time.perf_counter() - began < 0.05
+    done.set()
+    holder.join()
     assert client.flush()
 
 
@@ -394,7 +426,6 @@ def test_record_in_a_signal_handler_that_interrupted_record_does_not_deadlock(ho
 
 
 def test_the_first_record_may_come_from_a_handler_inside_the_threading_module(host: Any) -> None:
-    """threading.Thread.start would wait for a lock that threading.enumerate holds below it."""
     said = host.run("""
         client = client_of()
         def handler(number, frame):
