@@ -41,11 +41,13 @@ class Budget:
 
     Attributes:
         metric: Its name; empty for what only the server's ledger knows.
+        covering_changes: Bound that covers, beside the values, when they changed; None: no bound.
     """
 
     metric: str
     spent: float
     reserved: float
+    covering_changes: float | None
 
     @property
     def left(self) -> float:
@@ -95,6 +97,7 @@ class Preview:
             "metrics": {
                 budget.metric or "elsewhere": {
                     "spent": budget.spent,
+                    "spent_covering_changes": budget.covering_changes,
                     "reserved": budget.reserved,
                     "left": budget.left,
                 }
@@ -127,11 +130,20 @@ class Preview:
         for budget in self.budgets:
             lines.append(
                 f"{budget.metric or '(known to the server only)'}: epsilon {budget.spent:g} spent, "
-                f"{budget.reserved:g} reserved, {budget.left:g} left"
+                f"{budget.reserved:g} reserved, {budget.left:g} left{_changes(budget)}"
             )
         cap = "" if self.lifetime_epsilon is None else f" of {self.lifetime_epsilon:g}"
         lines.append(f"This device has spent {self.spent_epsilon:g}{cap} lifetime epsilon.")
         return "\n".join(lines)
+
+
+def _changes(budget: Budget) -> str:
+    """Return what is to be said about changes, where it differs from what was spent."""
+    if budget.covering_changes == budget.spent:
+        return ""
+    figure = budget.covering_changes
+    bound = "without bound" if figure is None else f"{figure:.6g}"
+    return f"; {bound} spent if when an answer changed counts too"
 
 
 def read(directory: Path, registry: Registry | None) -> Preview:
@@ -163,7 +175,12 @@ def read(directory: Path, registry: Registry | None) -> Preview:
         uploaded=tuple(_waiting(_text(report), metrics, 0.0) for report in sent),
         waiting=tuple(_waiting(text, metrics, not_before) for text, not_before in rows),
         budgets=tuple(
-            Budget(share.metric, share.spent / _MICRO, share.reserved / _MICRO)
+            Budget(
+                share.metric,
+                share.spent / _MICRO,
+                share.reserved / _MICRO,
+                None if share.changes is None else share.changes / _MICRO,
+            )
             for share in sorted(shares, key=lambda share: share.metric == ELSEWHERE)
         ),
         lifetime_epsilon=lifetime,

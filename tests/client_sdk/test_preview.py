@@ -67,6 +67,20 @@ def test_budgets_are_shown_per_metric(
     assert "spent 1 of 100 lifetime epsilon" in preview.in_words()
 
 
+def test_a_memoized_metric_shows_the_bound_that_covers_changes_too(
+    client_of: MakeClient, registry_of: Any, tables: dict[str, str]
+) -> None:
+    registry = registry_of(tables["home_page"])
+    client = client_of(registry)
+    client.record("home_page", "example.org")
+    preview = client.preview()
+    (budget,) = preview.budgets
+    fresh = float(registry.metrics["home_page"].mechanism.epsilon_instantaneous)
+    assert budget.spent == 8.0
+    assert budget.covering_changes == pytest.approx(fresh, abs=1e-5)
+    assert f"{fresh:.6g} spent if when an answer changed counts too" in preview.in_words()
+
+
 def words(registry: Any, name: str, response: object, **changes: Any) -> str:
     metric = registry.metrics[name]
     report = {

@@ -65,7 +65,9 @@ def test_json_holds_the_same(device: list[str], capsys: pytest.CaptureFixture[st
     (report,) = document["reports"]
     assert report["report"]["metric"] == "theme"
     assert report["words"].startswith("theme, week 2026-W49: you may or may not")
-    assert document["metrics"] == {"theme": {"spent": 1.0, "reserved": 5.0, "left": 4.0}}
+    assert document["metrics"] == {
+        "theme": {"spent": 1.0, "spent_covering_changes": 1.0, "reserved": 5.0, "left": 4.0}
+    }
     assert document["lifetime_epsilon"] == 24.0
 
 
