@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,8 @@ class Folder:
         rows, late = rows_by_group(read)
         changes = {group: self._added(shard, group, block) for group, block in rows.items()}
         folded = sum(len(block) for block in rows.values())
-        if not self._store.commit(shard, read, changes, folded, late):
+        popcounts = self._popcounts(shard, rows)
+        if not self._store.commit(shard, read, changes, popcounts, folded, late):
             return 0, True
         return folded, len(read.entries) == self._most
 
@@ -115,6 +116,15 @@ class Folder:
         return {
             cohort: packed[start : start + width]
             for cohort, start in zip(cohorts, range(0, len(packed), width), strict=True)
+        }
+
+    def _popcounts(self, shard: int, rows: Mapping[Group, NDArray[np.uint8]]) -> dict[Group, bytes]:
+        groups = [group for group in rows if group.kind == "bits"]
+        before = self._store.popcounts_of(shard, groups)
+        return {
+            group: pack_counts(popcounts(group, rows[group]) + unpack_counts(old or bytes(width)))
+            for group, old in zip(groups, before, strict=True)
+            for width in (4 * (group.cells + 1),)
         }
 
 
@@ -164,6 +174,12 @@ def summed(group: Group, rows: NDArray[np.uint8]) -> tuple[Sequence[int], NDArra
     starts = np.concatenate(([0], np.cumsum(sums[:-1, 0])))
     sums[:, 1:] = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
     return cohorts.tolist(), sums
+
+
+def popcounts(group: Group, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return how many of a group's bit vectors set 0, 1, ... bits, shape (cells + 1,)."""
+    bits = np.bitwise_count(rows[:, 2:]).sum(axis=1, dtype=np.intp)
+    return np.bincount(bits, minlength=group.cells + 1).astype(np.int64)
 
 
 def _id(text: str) -> tuple[int, int]:

@@ -2,12 +2,14 @@
 -- Commits a fold: whole new tallies and the cursor, if nobody has folded the same entries meanwhile
 -- and no tally that would change is frozen. May write when memory is full, since it is what drains it.
 --
--- KEYS  cursor, stream, frozen epochs, counters, set of groups, then a tally per touched group
+-- KEYS  cursor, stream, frozen epochs, counters, set of groups, popcounts, then a tally per touched group
 -- ARGV  cursor that was read, cursor to write, lowest stream id to keep, reports folded, reports too
---       late, number of groups, their names; then (group's number, cohort, packed counts) for each
+--       late, number of groups, their names, their packed popcounts (empty for those that have none);
+--       then (group's number, cohort, packed counts) for each
 -- Returns committed, lost (somebody else was faster) or frozen.
 
-local cursor, stream, frozen, counters, known = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local cursor, stream, frozen, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local known, popcounts = KEYS[5], KEYS[6]
 local groups = tonumber(ARGV[6])
 
 if (redis.call('GET', cursor) or '0-0') ~= ARGV[1] then
@@ -21,11 +23,15 @@ for number = 1, groups do
   end
 end
 
-for at = 6 + groups + 1, #ARGV, 3 do
-  redis.call('HSET', KEYS[5 + tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2])
+for at = 6 + 2 * groups + 1, #ARGV, 3 do
+  redis.call('HSET', KEYS[6 + tonumber(ARGV[at])], ARGV[at + 1], ARGV[at + 2])
 end
 for number = 1, groups do
   redis.call('SADD', known, ARGV[6 + number])
+  local histogram = ARGV[6 + groups + number]
+  if histogram ~= '' then
+    redis.call('HSET', popcounts, ARGV[6 + number], histogram)
+  end
 end
 redis.call('SET', cursor, ARGV[2])
 redis.call('HINCRBY', counters, 'folded', ARGV[4])

@@ -19,6 +19,7 @@ on a cluster too, and no call touches two shards.
     {sNN}:cursor            id of the last folded entry
     {sNN}:tally:GROUP       hash: cohort -> reports and counts, uint32
     {sNN}:groups            set: groups that have a tally
+    {sNN}:popcounts         hash: group of bit vectors -> reports by number of bits set, uint32
     {sNN}:watermarks        hash: series -> last epoch that intake refuses
     {sNN}:frozen            hash: series -> last epoch that the fold refuses
     {sNN}:counters          hash: what happened here, by name

@@ -225,11 +225,19 @@ class Store:
         values: list[bytes | None] = self._call("HMGET", name, *cohorts)
         return values
 
+    def popcounts_of(self, shard: int, groups: Sequence[Group]) -> list[bytes | None]:
+        """Read a shard's popcounts of some groups, packed, None for groups without any."""
+        name = self._shards[shard].key("popcounts")
+        names = [group.name for group in groups]
+        values: list[bytes | None] = self._call("HMGET", name, *names) if names else []
+        return values
+
     def commit(
         self,
         shard: int,
         read: Unfolded,
         changes: Mapping[Group, Mapping[int, bytes]],
+        popcounts: Mapping[Group, bytes],
         folded: int,
         late: int,
     ) -> bool:
@@ -238,6 +246,7 @@ class Store:
         Args:
             read: What the tallies were computed from.
             changes: Per group the touched cohorts and their packed counts.
+            popcounts: Per touched group of bit vectors its packed popcounts.
             folded: Reports among `read` that were counted.
             late: Reports among `read` that no longer could be.
 
@@ -245,12 +254,14 @@ class Store:
             False if somebody else folded or froze meanwhile: read again.
         """
         home = self._shards[shard]
-        keys = [home.key(name) for name in ("cursor", "stream", "frozen", "counters", "groups")]
+        names = ("cursor", "stream", "frozen", "counters", "groups", "popcounts")
+        keys = [home.key(name) for name in names]
         keys += [home.tally(group.name) for group in changes]
         milliseconds, _, number = read.last.partition("-")
         kept_from = f"{milliseconds}-{int(number) + 1}"
         arguments: list[str | bytes | int] = [read.cursor, read.last, kept_from, folded, late]
         arguments += [len(changes), *(group.name for group in changes)]
+        arguments += [popcounts.get(group, b"") for group in changes]
         for index, cohorts in enumerate(changes.values(), start=1):
             for cohort, packed in cohorts.items():
                 arguments += (index, cohort, packed)
@@ -301,6 +312,18 @@ class Store:
                 total.reports[int(cohort)] += row[0]
                 total.counts[int(cohort)] += row[1:]
         return total
+
+    def popcounts(self, metric: Metric, epoch: int) -> Sequence[int]:
+        """Return how many reports set 0, 1, ... bits; empty for metrics without bit vectors."""
+        group = Group.of(metric, epoch)
+        if group.kind == "cell":
+            return ()
+        total = unpack_counts(bytes(4 * (group.cells + 1)))
+        for shard in self.shards:
+            for packed in self.popcounts_of(shard, [group]):
+                if packed is not None:
+                    total = total + unpack_counts(packed)
+        return tuple(total.tolist())
 
     def epochs_with_reports(self, metric: Metric) -> list[int]:
         """Return the epochs in which this version of the metric has a tally, ascending."""

@@ -176,8 +176,22 @@ def test_a_folder_that_was_overtaken_commits_nothing(world: Any) -> None:
     read = world.store.unfolded(shard, 2000)
     world.folder.fold_once()
     change = {group: {0: pack_counts(np.full(2049, 7, np.int64))}}
-    assert not world.store.commit(shard, read, change, 5, 0)
+    assert not world.store.commit(shard, read, change, {}, 5, 0)
     assert_exactly_once(world, 200)
+
+
+def test_popcounts_are_kept_beside_the_tally(world: Any) -> None:
+    assert world.store.popcounts(world.metric("wide"), world.epoch("wide")) == (0,) * 2049
+    assert world.store.popcounts(world.metric("theme"), world.epoch("theme")) == ()
+    for number, bits in enumerate((0, 1, 3, 0b1011, (1 << 2048) - 1, 7)):
+        device = world.device()
+        body = device.batch(world.report("wide", bits), world.report("theme", number % 4))
+        assert world.send(device, body).status_code == 200
+        if number % 2:
+            world.folder.fold_once()
+    popcounts = world.store.popcounts(world.metric("wide"), world.epoch("wide"))
+    assert {bits: n for bits, n in enumerate(popcounts) if n} == {0: 1, 1: 1, 2: 1, 3: 2, 2048: 1}
+    assert wide_tally(world).n == sum(popcounts)
 
 
 def test_a_full_store_drains(world: Any) -> None:
