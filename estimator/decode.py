@@ -19,6 +19,7 @@ from estimator.debias import Channel, Floats, shares_by_cohort
 from estimator.errors import DecodeError
 from estimator.least_squares import Design, moments, solve
 from estimator.misfit import Misfit, judge
+from estimator.plausibility import worst_shift
 from estimator.uncertainty import normal_quantile
 
 
@@ -33,6 +34,7 @@ class Decoded:
         skewness: Of the estimates' noise.
         condition: Condition number of the design.
         misfit: The model's alarm.
+        worst_shift: Most by which one percent of fake reports can move a share.
     """
 
     shares: Floats
@@ -41,6 +43,7 @@ class Decoded:
     skewness: Floats
     condition: float
     misfit: Misfit
+    worst_shift: float
 
     def interval(self, level: float, cells: int = 1) -> tuple[Floats, Floats]:
         """Return normal intervals about the population; `cells` hold together (Bonferroni)."""
@@ -126,6 +129,7 @@ def decode(tally: Tally, mechanism: Rappor, design: Design) -> Decoded:
         exact.skewness,
         solution.condition,
         misfit,
+        float(exact.leaning.max()) * worst_shift(mechanism),
     )
 
 

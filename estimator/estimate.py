@@ -20,6 +20,7 @@ from estimator.consistency import simplex_projection
 from estimator.debias import Channel, Floats, shares
 from estimator.decode import decode, design_for
 from estimator.misfit import Misfit
+from estimator.plausibility import worst_shift
 
 Interval = tuple[float, float]
 
@@ -48,6 +49,9 @@ class Estimate:
         simultaneous_interval: All values together, at the stated level (Bonferroni).
         significant: Present, with a chance <= 1 - level of one false call over all values.
         consistent: Projected share: biased, for display.
+        signal_to_noise: The share in standard errors.
+        design_effect: Its variance, as a multiple of what as many direct answers would have; None
+            at a consistent share of 0 or 1, where those would have none.
     """
 
     value: Label | None
@@ -58,6 +62,8 @@ class Estimate:
     simultaneous_interval: Interval | None = None
     significant: bool | None = None
     consistent: float | None = None
+    signal_to_noise: float | None = None
+    design_effect: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class Estimates:
         other: For strings, the share of all that are no candidate.
         misfit: For strings, whether the candidates explain the bits.
         condition: For strings, condition number of the design: 1 is ideal.
+        worst_shift: Most by which one percent of fake reports can move a share; None without
+            reports.
     """
 
     n: int
@@ -83,6 +91,13 @@ class Estimates:
     other: Estimate | None = None
     misfit: Misfit | None = None
     condition: float | None = None
+    worst_shift: float | None = None
+
+    @property
+    def negative_mass(self) -> float:
+        """Sum of what shares are below zero: noise, or a mechanism that was not followed."""
+        entries = self.entries if self.other is None else (*self.entries, self.other)
+        return sum(max(0.0, -(entry.share or 0.0)) for entry in entries)
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of DESIGN section 4.6, with plain values only."""
@@ -91,6 +106,8 @@ class Estimates:
             "epsilon": self.epsilon,
             "level": self.level,
             "method": self.method,
+            "worst_shift": self.worst_shift,
+            "negative_mass": self.negative_mass,
             "estimates": [entry_as_json(entry) for entry in self.entries],
         }
         if self.other is not None:
@@ -150,8 +167,9 @@ def _closed(metric: Described, tally: Tally, level: float) -> Estimates:
         # so the two intervals hold or fail together and need no correction.
         no = _Columns.of(1 - raw, n - counts, n, channel.complement(), level, cells=1)
         parts = [no, _Columns.of(raw, counts, n, channel, level, cells=1)]
-    entries = _entries(metric.labels, _Columns.joined(parts))
-    return Estimates(n, epsilon, level, CLOSED, entries)
+    entries = _entries(metric.labels, _Columns.joined(parts), n)
+    shift = worst_shift(metric.mechanism)
+    return Estimates(n, epsilon, level, CLOSED, entries, worst_shift=shift)
 
 
 def _strings(metric: Described, mechanism: Rappor, tally: Tally, level: float) -> Estimates:
@@ -170,9 +188,17 @@ def _strings(metric: Described, mechanism: Rappor, tally: Tally, level: float) -
         decoded.interval(level, cells),
         decoded.significant(level, cells),
     )
-    *entries, other = _entries((*metric.candidates, None), columns)
+    *entries, other = _entries((*metric.candidates, None), columns, n)
     return Estimates(
-        n, epsilon, level, STRINGS, tuple(entries), other, decoded.misfit, decoded.condition
+        n,
+        epsilon,
+        level,
+        STRINGS,
+        tuple(entries),
+        other,
+        decoded.misfit,
+        decoded.condition,
+        decoded.worst_shift,
     )
 
 
@@ -222,8 +248,9 @@ def _joined_ends(ends: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]
     return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
 
 
-def _entries(values: Sequence[Label | None], columns: _Columns) -> tuple[Estimate, ...]:
+def _entries(values: Sequence[Label | None], columns: _Columns, n: int) -> tuple[Estimate, ...]:
     consistent = simplex_projection(columns.shares)
+    effects = uncertainty.design_effects(columns.population, consistent, n)
     low, high = columns.interval
     outer_low, outer_high = columns.simultaneous
     return tuple(
@@ -236,6 +263,8 @@ def _entries(values: Sequence[Label | None], columns: _Columns) -> tuple[Estimat
             simultaneous_interval=(float(outer_low[i]), float(outer_high[i])),
             significant=bool(columns.significant[i]),
             consistent=float(consistent[i]),
+            signal_to_noise=uncertainty.signal_to_noise(columns.shares[i], columns.population[i]),
+            design_effect=effects[i],
         )
         for i, value in enumerate(values)
     )

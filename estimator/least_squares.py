@@ -124,6 +124,8 @@ class Moments:
         leverage: Per row, how far it determines its own fit, in [0, 1].
         spread: Sum of squared influences: the variance that each unit of further, independent
             variance in every row would add.
+        leaning: How far a share moves, per part of all reports, when those reports lie in the
+            worst cohort and move each of its debiased bits by one in the worst direction.
     """
 
     population: Floats
@@ -131,6 +133,7 @@ class Moments:
     skewness: Floats
     leverage: Floats
     spread: Floats
+    leaning: Floats
 
 
 def moments(
@@ -165,7 +168,7 @@ def moments(
     unlisted = 1 - shares.sum()
     size, density = len(shares) + 1, design.density
     truth = np.clip(design.fitted(shares), 0, 1)
-    population, third, spread = np.zeros(size), np.zeros(size), np.zeros(size)
+    population, third, spread, leaning = (np.zeros(size) for _ in range(4))
     leverage = np.empty(len(truth))
     row_sums = inverse.sum(axis=0)
     random_bits = density * (1 - density) * design.cells / max(1, design.cells - 1)
@@ -180,6 +183,7 @@ def moments(
 
         noise, skew = _bit_moments(truth[rows], int(n), channel)
         spread += squared.sum(axis=0)
+        leaning = np.maximum(leaning, np.abs(influence).sum(axis=0) * (reports.sum() / n))
         population += noise @ squared
         third += skew @ (squared * influence)
 
@@ -190,7 +194,7 @@ def moments(
         population += drawn / n
     f = np.append(shares, unlisted)
     reporters = np.maximum(population - f * (1 - f) / reports.sum(), 0)
-    return Moments(population, reporters, third / population**1.5, leverage, spread)
+    return Moments(population, reporters, third / population**1.5, leverage, spread, leaning)
 
 
 def _bit_moments(truth: Floats, n: int, channel: Channel) -> tuple[Floats, Floats]:

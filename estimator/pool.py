@@ -17,7 +17,7 @@ from client_sdk.metric import Label
 from estimator.consistency import simplex_projection
 from estimator.debias import Floats
 from estimator.estimate import Estimate, Estimates
-from estimator.uncertainty import normal_quantile
+from estimator.uncertainty import design_effects, normal_quantile, signal_to_noise
 
 METHOD = "versions estimated separately, averaged by the devices they stand for; normal interval"
 
@@ -51,6 +51,12 @@ def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
     half, outer = (normal_quantile(level, m) * population for m in (1, cells))
     threshold = float(stats.norm.isf((1 - level) / cells)) * population
     consistent = simplex_projection(shares)
+    effects = design_effects(population, consistent, n)
+    # All fakes may lie in one version: they are the larger part of its reports, the fewer it has.
+    shift = max(
+        (part.worst_shift or 0.0) * weight * n / part.n
+        for part, weight in zip(parts, weights, strict=True)
+    )
     entries = [
         Estimate(
             value=entry.value,
@@ -61,13 +67,15 @@ def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
             simultaneous_interval=(float(shares[i] - outer[i]), float(shares[i] + outer[i])),
             significant=bool(shares[i] > threshold[i]),
             consistent=float(consistent[i]),
+            signal_to_noise=signal_to_noise(float(shares[i]), float(population[i])),
+            design_effect=effects[i],
         )
         for i, entry in enumerate(_all(parts[0]))
     ]
     other = entries.pop() if parts[0].other is not None else None
     worst = max(part.epsilon for part in parts)
     pooled = Estimates(n, worst, level, METHOD, tuple(entries))
-    return replace(pooled, other=other)
+    return replace(pooled, other=other, worst_shift=float(shift))
 
 
 def _all(part: Estimates) -> tuple[Estimate, ...]:

@@ -125,6 +125,7 @@ def _estimates(document: dict[str, Any]) -> Estimates:
         other=None if other is None else _entry(other),
         misfit=None if misfit is None else Misfit(**misfit | {"cohorts": tuple(misfit["cohorts"])}),
         condition=document.get("condition"),
+        worst_shift=document["worst_shift"],
     )
 
 

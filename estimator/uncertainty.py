@@ -40,6 +40,27 @@ def standard_error_reporters(counts: ArrayLike, n: int, channel: Channel) -> Flo
     return np.sqrt(variance_reporters(share, n, channel))
 
 
+def design_effects(population: Floats, shares: Floats, n: int) -> list[float | None]:
+    """Return each variance as a multiple of f (1 - f) / n, that of n direct answers.
+
+    Kish, "Survey Sampling" (1965). n over it is the number of direct answers with the same error.
+
+    Args:
+        population: Standard errors.
+        shares: In [0, 1]; None stands where one is 0 or 1.
+        n: Reports.
+    """
+    return [
+        float(error**2 * n / (share * (1 - share))) if 0 < share < 1 else None
+        for error, share in zip(population, shares, strict=True)
+    ]
+
+
+def signal_to_noise(share: float, error: float) -> float | None:
+    """Return a share in standard errors; None if there is no error."""
+    return float(share / error) if error > 0 else None
+
+
 def variance_population(share: ArrayLike, n: float, channel: Channel) -> Floats:
     """Return the variance of the estimate when reporters are a sample, at a true share."""
     lam = channel.support(share)

@@ -199,9 +199,9 @@ def test_significance_allows_for_the_skewness_of_rare_supports():
     skewness = np.full(n + 1, (1 - 2 * p) / np.sqrt(n * p * (1 - p)))
     misfit = Misfit(0.0, 0.0, None, (), False, 0.0)
     chance = stats.binom.pmf(every, n, p)
-    corrected = Decoded(shares, error, error, skewness, 1.0, misfit)
+    corrected = Decoded(shares, error, error, skewness, 1.0, misfit, 0.0)
     assert chance[corrected.significant(0.95, cells)].sum() <= 0.05 / cells
-    normal = Decoded(shares, error, error, 0 * skewness, 1.0, misfit)
+    normal = Decoded(shares, error, error, 0 * skewness, 1.0, misfit, 0.0)
     assert chance[normal.significant(0.95, cells)].sum() > 5 * 0.05 / cells
 
 

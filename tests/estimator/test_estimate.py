@@ -43,6 +43,8 @@ def test_the_document_has_the_names_of_the_design(metrics, tally_of):
         "simultaneous_interval",
         "significant",
         "consistent",
+        "signal_to_noise",
+        "design_effect",
     }
 
 

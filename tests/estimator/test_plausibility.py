@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from aggregator.tally import Tally
 from client_sdk.mechanisms import Mechanism, Rappor, build
 from estimator.debias import Channel, shares
+from estimator.decode import decode, design_for
 from estimator.plausibility import Plausibility, judge, popcount_law, worst_shift
 
 OUE = build("optimized_unary", domain=16, epsilon=1)
 SUE = build("symmetric_unary", domain=12, epsilon=2)
 RAPPOR = Rappor(64, 2, 16, f="0.5", p="0.25", q="0.75")
+STRINGS = Rappor(16, 2, 4, f="0.5", p="0.25", q="0.75")
+CANDIDATES = ("example.org", "example.com", "example.net")
 GRR = build("generalized_randomized_response", domain=5, epsilon=1)
 COIN = build("randomized_response", domain=2, epsilon=1)
 
@@ -133,3 +136,41 @@ def test_one_percent_that_mimic_popcounts_stay_unseen_and_within_the_bound(
     noise = 8 * np.sqrt(q * (1 - q) / n) / Channel.of(mechanism).gap
     assert shift <= worst_shift(mechanism) + noise
     assert shift >= 0.5 * worst_shift(mechanism) - noise
+
+
+def decoded_share(tally: Tally, target: int) -> tuple[float, float]:
+    found = decode(tally, STRINGS, design_for(STRINGS, CANDIDATES))
+    return float(found.shares[target]), found.worst_shift
+
+
+@pytest.mark.parametrize("spread", ["one cohort", "all cohorts"])
+def test_fakes_shift_no_string_by_more_than_stated(spread: str) -> None:
+    """Expected counts, no chance: one percent of reports become, for one candidate, the vector that
+    raises or lowers its share most. Weights are fitted anew, which the bound leaves out: 5 %."""
+    n, p, q = 4000, float(STRINGS.p_true), float(STRINGS.p_false)
+    held = dict(zip(CANDIDATES, (0.4, 0.2, 0.1), strict=True))
+    counts = np.full((STRINGS.cohorts, STRINGS.cells), 0.0)
+    for cohort in range(STRINGS.cohorts):
+        density = np.full(STRINGS.cells, 0.3 * STRINGS.hashes / STRINGS.cells)
+        for candidate, share in held.items():
+            density[list(STRINGS.cells_for(candidate, cohort))] += share
+        counts[cohort] = n * (q + (p - q) * density)
+    reports = np.full(STRINGS.cohorts, n)
+    honest = Tally(reports, np.rint(counts).astype(np.int64))
+    largest = 0.0
+    for target, candidate in enumerate(CANDIDATES):
+        share, stated = decoded_share(honest, target)
+        for own, other in ((1, 0), (0, 1)):
+            sizes = np.zeros(STRINGS.cohorts, np.int64)
+            sizes[: 1 if spread == "one cohort" else None] = 1
+            sizes *= n * STRINGS.cohorts // 100 // sizes.sum()
+            faked = counts * (1 - sizes / n)[:, None]
+            for cohort, size in enumerate(sizes):
+                vector = np.full(STRINGS.cells, other)
+                vector[list(STRINGS.cells_for(candidate, cohort))] = own
+                faked[cohort] += size * vector
+            moved, _ = decoded_share(Tally(reports, np.rint(faked).astype(np.int64)), target)
+            assert abs(moved - share) <= 1.05 * stated
+            largest = max(largest, abs(moved - share) / stated)
+    # Of one candidate; what is stated is for the worst share, which is that of unlisted strings.
+    assert largest > 0.3

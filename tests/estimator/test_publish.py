@@ -122,6 +122,10 @@ def test_versions_are_estimated_apart_and_pooled(
     assert both.estimates.n == 4000
     for pooled, a, b in zip(*(r.estimates.entries for r in (both, first, second)), strict=True):
         assert pooled.share == pytest.approx(0.75 * a.share + 0.25 * b.share)
+    # A hundredth of all reports, all of them fakes of one version: the worse of the two.
+    assert both.estimates.worst_shift == pytest.approx(
+        max(first.estimates.worst_shift, second.estimates.worst_shift)
+    )
     # Adding the counts and inverting one of the two channels would be off by 6 points.
     wrong = (tally_of(old, 3000, SHARES) + tally_of(new, 1000, SHARES)).counts[0, 0] / 4000
     p, q = float(old.mechanism.p_true), float(old.mechanism.p_false)

@@ -193,3 +193,18 @@ def test_golden_covariances():
     assert uncertainty.covariance(three["f"], 1000, oue, "bits", False)[0, 1] == 0
     variances = uncertainty.variance_population(three["f"], 1000, oue)
     assert np.diag(found) == pytest.approx(variances, rel=1e-9, abs=0)
+
+
+def test_a_design_effect_counts_direct_answers():
+    """Reference 16: OUE, epsilon 1, f = 0.1, standard error 0.005 takes 154,908 reports, where
+    direct answers would take f (1 - f) / 0.005**2 = 3,600."""
+    effect, certain = uncertainty.design_effects(
+        np.array([0.005, 0.1]), np.array([0.1, 1.0]), 154_908
+    )
+    assert effect == pytest.approx(154_908 / 3600, rel=1e-9)
+    assert certain is None
+
+
+def test_no_error_has_no_ratio():
+    assert uncertainty.signal_to_noise(0.3, 0.1) == pytest.approx(3)
+    assert uncertainty.signal_to_noise(1.0, 0.0) is None
