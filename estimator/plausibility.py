@@ -9,7 +9,7 @@ seen at all; what they can do is bounded by `worst_shift`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,6 @@ class Plausibility:
             None for metrics without bit vectors, or without reports.
         popcount_p: Probability of popcounts as odd as these, or odder, from honest devices.
         cohort_p: The same of cohort sizes; None for metrics with one cohort.
-        alarm: One of the two probabilities is below `ALARM`.
     """
 
     popcount_z: float | None
@@ -45,6 +44,10 @@ class Plausibility:
     def alarm(self) -> bool:
         """Whether somebody should look."""
         return any(p is not None and p < ALARM for p in (self.popcount_p, self.cohort_p))
+
+    def as_json(self) -> dict[str, float | bool | None]:
+        """Return the fields, and the alarm."""
+        return asdict(self) | {"alarm": self.alarm}
 
 
 def judge(mechanism: Mechanism, tally: Tally, popcounts: Sequence[int]) -> Plausibility:

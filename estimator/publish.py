@@ -7,9 +7,10 @@ are published and name the same values, one more over all of them, pooled.
 import fcntl
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -27,6 +28,8 @@ from client_sdk.epochs import (
 from client_sdk.metric import Metric
 from estimator.errors import NotPublishable
 from estimator.estimate import estimate
+from estimator.lifetime import Lifetime
+from estimator.plausibility import judge
 from estimator.pool import poolable
 from estimator.release import POOLED, Release, compose, compose_pooled
 from estimator.release_files import path_of, write
@@ -51,6 +54,12 @@ class Source(Protocol):
 
     def tally(self, metric: Metric, epoch: int) -> Tally:
         """Return the tally of one version."""
+
+    def popcounts(self, metric: Metric, epoch: int) -> Sequence[int]:
+        """Return how many of its reports set 0, 1, ... bits; empty without bit vectors."""
+
+    def lifetime(self) -> Lifetime:
+        """Return what devices have spent; reads the whole ledger."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,7 @@ def publish_due(source: Source, directory: Path, now: float) -> list[Outcome]:
         What was done; nothing for what had been released before.
     """
     outcomes = []
+    lifetime = cache(source.lifetime)
     with _only_publisher(directory):
         for versions in _series(source.metrics()):
             found = [(version, source.epochs_with_reports(version)) for version in versions]
@@ -96,7 +106,7 @@ def publish_due(source: Source, directory: Path, now: float) -> list[Outcome]:
                     continue
                 reporting = [version for version, epochs in found if epoch in epochs]
                 if not _is_released(reporting, epoch, directory):
-                    outcomes += _publish(source, directory, reporting, epoch)
+                    outcomes += _publish(source, directory, reporting, epoch, lifetime)
     return outcomes
 
 
@@ -151,7 +161,7 @@ def publish_epoch(
         reporting = [v for v in versions if epoch in source.epochs_with_reports(v)]
         if not reporting:
             raise NotPublishable(f"{name}: epoch {epoch_label} holds no reports")
-        return _publish(source, directory, reporting, epoch)
+        return _publish(source, directory, reporting, epoch, cache(source.lifetime))
 
 
 def due_at(versions: Sequence[Metric], epoch: int) -> float:
@@ -193,7 +203,11 @@ def _is_released(versions: Sequence[Metric], epoch: int, directory: Path) -> boo
 
 
 def _publish(
-    source: Source, directory: Path, versions: Sequence[Metric], epoch: int
+    source: Source,
+    directory: Path,
+    versions: Sequence[Metric],
+    epoch: int,
+    lifetime: Callable[[], Lifetime],
 ) -> list[Outcome]:
     name, text = versions[0].name, label(versions[0].epoch, epoch)
     try:
@@ -205,8 +219,7 @@ def _publish(
     outcomes, standing = [], []
     for version in versions:
         try:
-            estimates = estimate(version, source.tally(version, epoch))
-            release, _ = write(compose(version, project, epoch, estimates), directory)
+            release, _ = write(_composed(source, version, project, epoch, lifetime), directory)
         except Exception as error:  # The same: the next version may well be fine.
             log.exception("%s %s %s could not be published", name, text, version.fingerprint)
             outcomes.append(Outcome(name, text, version.fingerprint, "FAILED", str(error)))
@@ -214,6 +227,14 @@ def _publish(
         standing.append(release)
         outcomes.append(_outcome(release, directory))
     return outcomes + _pooled(versions, standing, directory)
+
+
+def _composed(
+    source: Source, version: Metric, project: str, epoch: int, lifetime: Callable[[], Lifetime]
+) -> Release:
+    tally = source.tally(version, epoch)
+    plausibility = judge(version.mechanism, tally, source.popcounts(version, epoch))
+    return compose(version, project, epoch, estimate(version, tally), plausibility, lifetime())
 
 
 def _pooled(

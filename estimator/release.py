@@ -10,6 +10,8 @@ from typing import Any, Literal
 from client_sdk.epochs import first_day, label
 from client_sdk.metric import Metric
 from estimator.estimate import Estimates
+from estimator.lifetime import Lifetime
+from estimator.plausibility import Plausibility
 from estimator.pool import pool
 
 SCHEMA = 1
@@ -104,6 +106,9 @@ class Release:
         privacy: What it cost a device.
         channels: What the reports went through.
         estimates: None if withheld.
+        plausibility: Whether the reports look honest; None if withheld or pooled.
+        lifetime: What devices have spent of their lifetime epsilon, over all devices that have
+            ever reported anything; None if withheld.
         caveats: What the numbers are not.
         code_version: Of the program that estimated.
     """
@@ -120,6 +125,8 @@ class Release:
     privacy: Privacy
     channels: Channels
     estimates: Estimates | None
+    plausibility: Plausibility | None
+    lifetime: Lifetime | None
     caveats: tuple[str, ...]
     code_version: str
 
@@ -144,6 +151,8 @@ class Release:
             "privacy": self.privacy.as_json(),
             **channels,
             **(empty if self.estimates is None else self.estimates.as_json()),
+            "plausibility": None if self.plausibility is None else self.plausibility.as_json(),
+            "lifetime_epsilon": None if self.lifetime is None else self.lifetime.as_json(),
             "caveats": list(self.caveats),
             "code_version": self.code_version,
         }
@@ -153,7 +162,14 @@ class Release:
         return json.dumps(self.as_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def compose(metric: Metric, project: str, epoch: int, estimates: Estimates) -> Release:
+def compose(
+    metric: Metric,
+    project: str,
+    epoch: int,
+    estimates: Estimates,
+    plausibility: Plausibility | None = None,
+    lifetime: Lifetime | None = None,
+) -> Release:
     """Make the release of one version of a metric; withheld if it has too few reports."""
     withheld = estimates.n < metric.min_reports
     mechanism = metric.mechanism
@@ -176,6 +192,8 @@ def compose(metric: Metric, project: str, epoch: int, estimates: Estimates) -> R
             float(metric.inclusion),
         ),
         estimates=None if withheld else estimates,
+        plausibility=None if withheld else plausibility,
+        lifetime=None if withheld else lifetime,
         caveats=_caveats(metric, withheld),
         code_version=code_version(),
     )
@@ -200,6 +218,7 @@ def compose_pooled(metric: Metric, parts: Sequence[Release]) -> Release:
         min_reports=max(part.min_reports for part in parts),
         channels=Channels(None, None, None, pooled_from=together),
         estimates=pool(known, [part.channels.inclusion or 1.0 for part in parts]),
+        plausibility=None,
         caveats=_caveats(metric, withheld=False),
     )
 

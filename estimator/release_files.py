@@ -11,7 +11,9 @@ from typing import Any
 
 from estimator.errors import DocumentError
 from estimator.estimate import Estimate, Estimates
+from estimator.lifetime import Lifetime
 from estimator.misfit import Misfit
+from estimator.plausibility import Plausibility
 from estimator.release import SCHEMA, Channels, Privacy, Release
 from estimator.release_table import as_csv
 
@@ -92,7 +94,7 @@ def read(path: Path) -> Release:
 
 
 def _release(document: dict[str, Any]) -> Release:
-    privacy = document["privacy"]
+    privacy, spent = document["privacy"], document["lifetime_epsilon"]
     same = ("project", "metric", "question", "epoch", "first_day", "last_day", "fingerprint")
     return Release(
         **{name: document[name] for name in (*same, "status", "min_reports", "code_version")},
@@ -110,8 +112,16 @@ def _release(document: dict[str, Any]) -> Release:
             tuple((part["fingerprint"], part["n"]) for part in document["pooled_from"]),
         ),
         estimates=None if document["estimates"] is None else _estimates(document),
+        plausibility=_plausibility(document["plausibility"]),
+        lifetime=None if spent is None else Lifetime(**spent),
         caveats=tuple(document["caveats"]),
     )
+
+
+def _plausibility(document: dict[str, Any] | None) -> Plausibility | None:
+    if document is None:
+        return None
+    return Plausibility(**{name: document[name] for name in document if name != "alarm"})
 
 
 def _estimates(document: dict[str, Any]) -> Estimates:

@@ -1,6 +1,6 @@
 """The real source of tallies: the aggregator's store and its catalogue of registry versions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aggregator.catalogue import Catalogue
@@ -10,6 +10,7 @@ from aggregator.tally import Tally
 from client_sdk.metric import Metric
 from client_sdk.registry import loads
 from estimator.errors import NotPublishable
+from estimator.lifetime import Lifetime, lifetime
 
 
 @dataclass(frozen=True)
@@ -37,3 +38,10 @@ class StoreSource:
 
     def tally(self, metric: Metric, epoch: int) -> Tally:
         return self.store.tally(metric, epoch)
+
+    def popcounts(self, metric: Metric, epoch: int) -> Sequence[int]:
+        return self.store.popcounts(metric, epoch)
+
+    def lifetime(self) -> Lifetime:
+        versions = self.catalogue.current()
+        return lifetime(self.store.ledger(), versions.cap, max(1, versions.cheapest))

@@ -9,6 +9,7 @@ import pytest
 from aggregator.tally import Tally
 from client_sdk.metric import Metric
 from client_sdk.registry import loads
+from estimator.lifetime import Lifetime, lifetime
 
 REGISTRY = """
 schema = 1
@@ -105,6 +106,12 @@ class Tallies:
 
     def tally(self, metric: Metric, epoch: int) -> Tally:
         return self.kept[metric.name, metric.fingerprint, epoch]
+
+    def popcounts(self, metric: Metric, epoch: int) -> tuple[int, ...]:
+        return ()
+
+    def lifetime(self) -> Lifetime:
+        return lifetime([1_000_000, 3_000_000], 24_000_000)
 
 
 @pytest.fixture

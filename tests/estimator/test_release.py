@@ -14,11 +14,17 @@ from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from estimator.errors import DocumentError
 from estimator.estimate import estimate
+from estimator.lifetime import lifetime
+from estimator.plausibility import Plausibility
 from estimator.release import compose
 from estimator.release_files import path_of, read, releases, write
 from estimator.release_table import COLUMNS, as_csv
 
 WEEK = parse("week", "2026-W49")
+
+
+def named(release):
+    return release.metric, release.epoch, release.fingerprint
 
 
 def released(metric, tally, epoch=WEEK):
@@ -64,8 +70,9 @@ def test_the_threshold_is_on_the_exact_number_of_reports(metrics, tally_of, n, s
 
 
 def test_a_withheld_release_shows_no_estimate_no_count_and_no_n(metrics, tally_of, tmp_path):
-    theme = metrics["theme"]
-    release, _ = write(released(theme, tally_of(theme, 96, [0.5, 0.3, 0.2, 0])), tmp_path)
+    theme, tally = metrics["theme"], tally_of(metrics["theme"], 96, [0.5, 0.3, 0.2, 0])
+    seen = Plausibility(None, None, 0.5), lifetime([96], 24_000_000)
+    release, _ = write(compose(theme, "shop-app", WEEK, estimate(theme, tally), *seen), tmp_path)
     document = release.as_json()
     assert document["n"] is None
     assert document["estimates"] is None
@@ -121,9 +128,14 @@ def test_releases_are_read_back_as_they_were_written(metrics, tally_of, tmp_path
         released(theme, tally_of(theme, 1000, [0.5, 0.3, 0.2, 0])),
         released(theme, tally_of(theme, 10, [0.5, 0.3, 0.2, 0]), WEEK + 1),
     ]
+    spent, odd = lifetime([1_000_000, 2_000_000], 24_000_000), Plausibility(7.0, 1e-9, 0.5)
+    written[0] = replace(written[0], lifetime=spent, plausibility=odd)
     for release in reversed(written):
         write(release, tmp_path)
     assert releases(tmp_path) == written
+    document = json.loads(path_of(tmp_path, *named(written[0])).read_text())
+    assert document["plausibility"]["alarm"] is True
+    assert document["lifetime_epsilon"]["highest"] == 2
     assert releases(tmp_path / "nothing here") == []
 
 

@@ -85,6 +85,8 @@ def test_acknowledged_reports_are_in_the_release_and_later_ones_in_none(server, 
     (outcome,) = publish_epoch(source, releases, now, "theme", "2026-W49", early=True)
     release = read(outcome.path)
     assert (release.project, release.estimates.n) == ("shop-app", 30)
+    assert (release.lifetime.devices, release.lifetime.highest) == (30, 1.0)
+    assert release.lifetime.cap == 1000
     p, q = float(metric.mechanism.p_true), float(metric.mechanism.p_false)
     for entry, count in zip(release.estimates.entries, (15, 10, 5), strict=True):
         assert entry.share == pytest.approx((count / 30 - q) / (p - q))
