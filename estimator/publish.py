@@ -29,6 +29,7 @@ from client_sdk.metric import Metric
 from estimator.errors import NotPublishable
 from estimator.estimate import estimate
 from estimator.lifetime import Lifetime
+from estimator.pages import page_of, write_index, write_pages
 from estimator.plausibility import judge
 from estimator.pool import poolable
 from estimator.release import POOLED, Release, compose, compose_pooled
@@ -107,6 +108,8 @@ def publish_due(source: Source, directory: Path, now: float) -> list[Outcome]:
                 reporting = [version for version, epochs in found if epoch in epochs]
                 if not _is_released(reporting, epoch, directory):
                     outcomes += _publish(source, directory, reporting, epoch, lifetime)
+        if any(outcome.path for outcome in outcomes):
+            write_index(directory, source.project())
     return outcomes
 
 
@@ -161,7 +164,9 @@ def publish_epoch(
         reporting = [v for v in versions if epoch in source.epochs_with_reports(v)]
         if not reporting:
             raise NotPublishable(f"{name}: epoch {epoch_label} holds no reports")
-        return _publish(source, directory, reporting, epoch, cache(source.lifetime))
+        outcomes = _publish(source, directory, reporting, epoch, cache(source.lifetime))
+        write_index(directory, source.project())
+        return outcomes
 
 
 def due_at(versions: Sequence[Metric], epoch: int) -> float:
@@ -195,11 +200,12 @@ def _find(metrics: Iterable[Metric], name: str, text: str) -> tuple[list[Metric]
 
 
 def _is_released(versions: Sequence[Metric], epoch: int, directory: Path) -> bool:
-    paths = [
-        path_of(directory, version.name, label(version.epoch, epoch), version.fingerprint)
+    # The page is written last: without it, a publisher has died on the way.
+    pages = [
+        page_of(directory, version.name, label(version.epoch, epoch), version.fingerprint)
         for version in versions
     ]
-    return all(path.exists() for path in paths)
+    return all(page.exists() for page in pages)
 
 
 def _publish(
@@ -220,6 +226,7 @@ def _publish(
     for version in versions:
         try:
             release, _ = write(_composed(source, version, project, epoch, lifetime), directory)
+            write_pages(release, directory)
         except Exception as error:  # The same: the next version may well be fine.
             log.exception("%s %s %s could not be published", name, text, version.fingerprint)
             outcomes.append(Outcome(name, text, version.fingerprint, "FAILED", str(error)))
@@ -247,6 +254,7 @@ def _pooled(
         return []
     try:
         release, _ = write(compose_pooled(versions[-1], published), directory)
+        write_pages(release, directory)
     except Exception as error:
         first = published[0]
         log.exception("%s %s could not be pooled", first.metric, first.epoch)

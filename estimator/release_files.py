@@ -4,8 +4,6 @@ The JSON file decides; whoever publishes a second time gets it back as it is, by
 """
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from estimator.misfit import Misfit
 from estimator.plausibility import Plausibility
 from estimator.release import SCHEMA, Channels, Privacy, Release
 from estimator.release_table import as_csv
+from estimator.whole_files import write_once
 
 
 def path_of(directory: Path, metric: str, epoch_label: str, fingerprint: str) -> Path:
@@ -35,35 +34,11 @@ def write(release: Release, directory: Path) -> tuple[Release, bool]:
     """
     path = path_of(directory, release.metric, release.epoch, release.fingerprint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    created = _write_once(path, release.text().encode())
+    created = write_once(path, release.text().encode())
     standing = read(path)
     # Also mends a publisher that died between the two files.
-    _write_once(path.with_suffix(".csv"), as_csv(standing).encode())
+    write_once(path.with_suffix(".csv"), as_csv(standing).encode())
     return standing, created
-
-
-def _write_once(path: Path, content: bytes) -> bool:
-    """Put a file in place whole, or leave the one that is there."""
-    if path.exists():
-        return False
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(temporary)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return True
 
 
 def releases(directory: Path) -> list[Release]:
