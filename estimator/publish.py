@@ -6,61 +6,26 @@ are published and name the same values, one more over all of them, pooled.
 
 import fcntl
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
-from aggregator.tally import Tally
-from client_sdk.epochs import (
-    DAY_SECONDS,
-    EpochLength,
-    day_of,
-    end_of,
-    epoch_of,
-    first_day,
-    label,
-    parse,
-)
+from client_sdk.epochs import day_of, first_day, parse
 from client_sdk.metric import Metric
+from estimator.due import Due, Source, due, due_at, series
 from estimator.errors import NotPublishable
 from estimator.estimate import estimate
 from estimator.lifetime import Lifetime
-from estimator.pages import page_of, write_index, write_pages
+from estimator.pages import write_index, write_pages
 from estimator.plausibility import judge
 from estimator.pool import poolable
 from estimator.release import POOLED, Release, compose, compose_pooled
 from estimator.release_files import path_of, write
 
 log = logging.getLogger(__name__)
-
-
-class Source(Protocol):
-    """Where tallies come from; `estimator.source.StoreSource` is the real one."""
-
-    def project(self) -> str:
-        """Return the project's name."""
-
-    def metrics(self) -> Iterable[Metric]:
-        """Return every version of every metric that was ever registered, oldest first."""
-
-    def epochs_with_reports(self, metric: Metric) -> list[int]:
-        """Return the epochs in which this version has a tally."""
-
-    def close(self, metric: Metric, epoch: int) -> None:
-        """Make tallies final: this epoch and earlier ones, all versions with this epoch length."""
-
-    def tally(self, metric: Metric, epoch: int) -> Tally:
-        """Return the tally of one version."""
-
-    def popcounts(self, metric: Metric, epoch: int) -> Sequence[int]:
-        """Return how many of its reports set 0, 1, ... bits; empty without bit vectors."""
-
-    def lifetime(self) -> Lifetime:
-        """Return what devices have spent; reads the whole ledger."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +49,12 @@ class Outcome:
     path: Path | None = None
 
 
-def publish_due(source: Source, directory: Path, now: float) -> list[Outcome]:
+def publish_due(
+    source: Source,
+    directory: Path,
+    now: float,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Outcome]:
     """Publish every epoch whose end and grace have passed and that is not released yet.
 
     One failure does not keep other releases back; calling again tries it again.
@@ -93,40 +63,21 @@ def publish_due(source: Source, directory: Path, now: float) -> list[Outcome]:
         source: Tallies and metrics.
         directory: Of the releases; one publisher at a time works in it, others wait.
         now: Unix time in seconds.
+        progress: Told, after each epoch, how many are done and how many were due.
 
     Returns:
         What was done; nothing for what had been released before.
     """
-    outcomes = []
+    outcomes: list[Outcome] = []
     lifetime = cache(source.lifetime)
     with _only_publisher(directory):
-        for versions in _series(source.metrics()):
-            found = [(version, source.epochs_with_reports(version)) for version in versions]
-            for epoch in sorted({epoch for _, epochs in found for epoch in epochs}):
-                if due_at(versions, epoch) > now:
-                    continue
-                reporting = [version for version, epochs in found if epoch in epochs]
-                if not _is_released(reporting, epoch, directory):
-                    outcomes += _publish(source, directory, reporting, epoch, lifetime)
+        waiting = list(due(source, directory, now))
+        for done, each in enumerate(waiting, start=1):
+            outcomes += _publish(source, directory, each, lifetime)
+            progress(done, len(waiting))
         if any(outcome.path for outcome in outcomes):
             write_index(directory, source.project())
     return outcomes
-
-
-def close_due(source: Source, now: float) -> None:
-    """Close every epoch whose end and grace have passed, also those without any report yet.
-
-    Intake knows an epoch as closed by its watermark alone; without this a first report that comes
-    after the grace would still be taken.
-    """
-    for versions in _series(source.metrics()):
-        length = versions[0].epoch
-        first = epoch_of(length, min(version.starts for version in versions))
-        epoch = epoch_of(length, day_of(now))
-        while epoch >= first and due_at(versions, epoch) > now:
-            epoch -= 1
-        if epoch >= first:
-            source.close(versions[0], epoch)
 
 
 def publish_epoch(
@@ -153,41 +104,24 @@ def publish_epoch(
             begins = first_day(versions[0].epoch, epoch)
         if begins > day_of(now):
             raise NotPublishable(f"{name}: epoch {epoch_label} has not begun")
-        due = due_at(versions, epoch)
-        if due > now and not early:
+        closes = due_at(versions, epoch)
+        if closes > now and not early:
             raise NotPublishable(
-                f"{name}: epoch {epoch_label} takes reports until {day_of(due)} 00:00 UTC; "
+                f"{name}: epoch {epoch_label} takes reports until {day_of(closes)} 00:00 UTC; "
                 "--close ends it now, irrevocably"
             )
         # Reports may wait in streams, so whether there are any is known only after closing.
         source.close(versions[0], epoch)
-        reporting = [v for v in versions if epoch in source.epochs_with_reports(v)]
+        reporting = tuple(v for v in versions if epoch in source.epochs_with_reports(v))
         if not reporting:
             raise NotPublishable(f"{name}: epoch {epoch_label} holds no reports")
-        outcomes = _publish(source, directory, reporting, epoch, cache(source.lifetime))
+        outcomes = _publish(source, directory, Due(reporting, epoch), cache(source.lifetime))
         write_index(directory, source.project())
         return outcomes
 
 
-def due_at(versions: Sequence[Metric], epoch: int) -> float:
-    """Return the Unix time at which an epoch of these versions closes by itself."""
-    if versions[0].epoch == "once":
-        last = max(version.expires for version in versions)
-        return end_of("day", epoch_of("day", last) - 1)
-    grace = max(version.grace_days for version in versions)
-    return end_of(versions[0].epoch, epoch) + grace * DAY_SECONDS
-
-
-def _series(metrics: Iterable[Metric]) -> list[list[Metric]]:
-    """Group versions by what is closed together: name and epoch length."""
-    series: dict[tuple[str, EpochLength], list[Metric]] = defaultdict(list)
-    for metric in metrics:
-        series[metric.name, metric.epoch].append(metric)
-    return list(series.values())
-
-
 def _find(metrics: Iterable[Metric], name: str, text: str) -> tuple[list[Metric], int]:
-    known = [versions for versions in _series(metrics) if versions[0].name == name]
+    known = [versions for versions in series(metrics) if versions[0].name == name]
     if not known:
         raise NotPublishable(f"{name} is not a registered metric")
     reason = ""
@@ -199,23 +133,10 @@ def _find(metrics: Iterable[Metric], name: str, text: str) -> tuple[list[Metric]
     raise NotPublishable(f"{name}: {reason}")
 
 
-def _is_released(versions: Sequence[Metric], epoch: int, directory: Path) -> bool:
-    # The page is written last: without it, a publisher has died on the way.
-    pages = [
-        page_of(directory, version.name, label(version.epoch, epoch), version.fingerprint)
-        for version in versions
-    ]
-    return all(page.exists() for page in pages)
-
-
 def _publish(
-    source: Source,
-    directory: Path,
-    versions: Sequence[Metric],
-    epoch: int,
-    lifetime: Callable[[], Lifetime],
+    source: Source, directory: Path, each: Due, lifetime: Callable[[], Lifetime]
 ) -> list[Outcome]:
-    name, text = versions[0].name, label(versions[0].epoch, epoch)
+    versions, epoch, name, text = each.versions, each.epoch, each.metric, each.label
     try:
         project = source.project()
         source.close(versions[0], epoch)

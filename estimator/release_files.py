@@ -4,6 +4,7 @@ The JSON file decides; whoever publishes a second time gets it back as it is, by
 """
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ def write(release: Release, directory: Path) -> tuple[Release, bool]:
     # Also mends a publisher that died between the two files.
     write_once(path.with_suffix(".csv"), as_csv(standing).encode())
     return standing, created
+
+
+def schema_text() -> str:
+    """Return the JSON schema of release files."""
+    return files("estimator").joinpath("release.schema.json").read_text(encoding="utf-8")
 
 
 def releases(directory: Path) -> list[Release]:

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from types import FrameType
@@ -12,6 +13,8 @@ from apscheduler.triggers.interval import IntervalTrigger
 from estimator.publish import Outcome
 
 log = logging.getLogger(__name__)
+
+_PROGRESS_SECONDS = 10.0
 
 
 class _Stop(Exception):
@@ -32,6 +35,19 @@ def tick(publish: Callable[[], Iterable[Outcome]]) -> None:
         log.log(
             level, "%s %s%s", outcome.status, named, f": {outcome.reason}" * bool(outcome.reason)
         )
+
+
+def progress_log(monotonic: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+    """Return what logs how far a long publication is, every ten seconds."""
+    last = monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal last
+        if monotonic() - last >= _PROGRESS_SECONDS:
+            last = monotonic()
+            log.info("%d of %d due epochs are done", done, total)
+
+    return tell
 
 
 def run(publish: Callable[[], Iterable[Outcome]], every_seconds: float) -> None:

@@ -15,7 +15,7 @@ from estimator.lifetime import Lifetime, lifetime
 
 @dataclass(frozen=True)
 class StoreSource:
-    """A `publish.Source` over a store."""
+    """A `due.Source` over a store."""
 
     store: Store
     catalogue: Catalogue

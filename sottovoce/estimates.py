@@ -1,9 +1,12 @@
 """Estimates as a table for people."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.table import percent, table
+
+if TYPE_CHECKING:
+    from estimator.across_epochs import AcrossEpochs
 
 
 def print_entries(
@@ -36,6 +39,22 @@ def print_entries(
             row += [percent(truth[position]), _inside(entry["interval"], truth[position])]
         rows.append(row)
     print(table(header, rows))
+
+
+def print_combined(result: "AcrossEpochs", what: str) -> None:
+    """Print one row per value of a change or an average."""
+    header = ["value", what, "std. error", f"{100 * result.level:g} % interval"]
+    judged = any(entry.significant is not None for entry in result.entries)
+    rows = []
+    for entry in result.entries:
+        row = [
+            _named(entry.value),
+            percent(entry.share),
+            percent(entry.standard_error),
+            _interval(entry.interval),
+        ]
+        rows.append([*row, _seen(entry.significant)] if judged else row)
+    print(table([*header, "changed"] if judged else header, rows))
 
 
 def inside(interval: Sequence[float] | None, truth: float) -> bool | None:

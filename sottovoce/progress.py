@@ -12,11 +12,11 @@ class Progress:
 
     Args:
         what: What is counted.
-        total: How many there are.
+        total: How many there are; 0 while that is not known, and nothing is shown.
         stream: Where the line goes.
     """
 
-    def __init__(self, what: str, total: int, stream: TextIO = sys.stderr) -> None:
+    def __init__(self, what: str, total: int = 0, stream: TextIO = sys.stderr) -> None:
         self._what = what
         self._total = total
         self._stream = stream
@@ -32,13 +32,19 @@ class Progress:
 
     def advance(self, count: int) -> None:
         """Count some more."""
-        self._done += count
+        self.set(self._done + count, self._total)
+
+    def set(self, done: int, total: int) -> None:
+        """Say how far it is."""
+        self._done, self._total = done, total
         now = time.monotonic()
         if self._stream.isatty() or now - self._last >= _QUIET_SECONDS:
             self._last = now
             self._show()
 
     def _show(self, final: bool = False) -> None:
+        if not self._total:
+            return
         elapsed = time.monotonic() - self._started
         rate = f", {self._done / elapsed:.0f}/s" if self._done and elapsed > 0 else ""
         text = f"  {self._done:,} of {self._total:,} {self._what}{rate}"

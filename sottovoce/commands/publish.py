@@ -1,7 +1,7 @@
 """Publish every due epoch now, or close one early with --close, irrevocably.
 
 After --close METRIC EPOCH, reports of that epoch and of earlier ones are refused as epoch_closed.
-Exit status 1 if a release failed.
+--dry-run says what is due and changes nothing. Exit status 1 if a release failed.
 """
 
 import argparse
@@ -10,14 +10,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sottovoce.progress import Progress
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from estimator.due import Due
     from estimator.publish import Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--dry-run", action="store_true", help="list what is due, publish nothing")
+    what.add_argument(
         "--close",
         nargs=2,
         metavar=("METRIC", "EPOCH"),
@@ -32,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from estimator.publish import close_due, publish_due, publish_epoch
+    from estimator.due import close_due, due
+    from estimator.publish import publish_due, publish_epoch
     from estimator.source import StoreSource
     from sottovoce.connect import connect
     from sottovoce.system import releases_directory
@@ -41,14 +47,30 @@ def run(args: argparse.Namespace) -> int:
     _, store, catalogue = connect()
     source = StoreSource(store, catalogue)
     now = time.time()
+    if args.dry_run:
+        _print_due(list(due(source, directory, now)), args.json)
+        return 0
     if args.close:
         metric, epoch = args.close
         outcomes = publish_epoch(source, directory, now, metric, epoch, early=True)
     else:
         close_due(source, now)
-        outcomes = publish_due(source, directory, now)
+        with Progress("epochs") as progress:
+            outcomes = publish_due(source, directory, now, progress.set)
     _print(outcomes, args.json)
     return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0
+
+
+def _print_due(found: "Sequence[Due]", as_json: bool) -> None:
+    if as_json:
+        print(
+            json.dumps([{"metric": each.metric, "epoch": each.label} for each in found], indent=2)
+        )
+        return
+    for each in found:
+        print(f"{each.metric} {each.label} is due")
+    if not found:
+        print("Nothing is due.")
 
 
 def _print(outcomes: "Sequence[Outcome]", as_json: bool) -> None:

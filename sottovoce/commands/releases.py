@@ -2,6 +2,10 @@
 
 Without arguments: one line per release. With METRIC: its releases only; with METRIC EPOCH: the
 estimates of that release. --csv FILE writes every selected estimate as one table.
+
+METRIC --change EPOCH EPOCH: by how much shares have changed. METRIC --average EPOCH...: their mean
+over epochs. Both with errors that hold although the same devices report again and again.
+--schema: the JSON schema of release files.
 """
 
 import argparse
@@ -27,14 +31,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="directory of the release files (SOTTOVOCE_RELEASES, releases)",
     )
-    parser.add_argument("--csv", metavar="FILE", help="export to a CSV file, - for standard output")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--change", nargs=2, metavar="EPOCH", help="compare two epochs of METRIC")
+    what.add_argument("--average", nargs="+", metavar="EPOCH", help="average epochs of METRIC")
+    what.add_argument("--schema", action="store_true", help="print the JSON schema of releases")
+    what.add_argument("--csv", metavar="FILE", help="export to a CSV file, - for standard output")
     parser.add_argument("--json", action="store_true", help="print the releases as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    from estimator.release_files import releases
+    from estimator.release_files import releases, schema_text
     from sottovoce.system import releases_directory
 
+    if args.schema:
+        print(schema_text(), end="")
+        return 0
     directory = args.releases or releases_directory()
     if not directory.is_dir():
         raise ValueError(f"{directory} is no directory; --releases or SOTTOVOCE_RELEASES names it")
@@ -43,7 +54,9 @@ def run(args: argparse.Namespace) -> int:
         for release in releases(directory)
         if args.metric in (None, release.metric) and args.epoch in (None, release.epoch)
     ]
-    if args.csv is not None:
+    if args.change or args.average:
+        _across(found, args)
+    elif args.csv is not None:
         _export(found, args.csv)
     elif args.json:
         print(json.dumps([release.as_json() for release in found], indent=2, allow_nan=False))
@@ -67,6 +80,36 @@ def _list(found: "Sequence[Release]") -> None:
         for release in found
     ]
     print(table(("metric", "epoch", "status", "n", "version"), rows, left=3))
+
+
+def _across(found: "Sequence[Release]", args: argparse.Namespace) -> None:
+    """Print a change or an average; a pooled release stands for an epoch of several versions."""
+    from estimator.across_epochs import average, change
+    from sottovoce.estimates import print_combined
+
+    if args.metric is None or args.epoch is not None:
+        raise ValueError("--change and --average take METRIC before them, and their epochs after")
+    chosen = [_only(found, args.metric, epoch) for epoch in args.change or args.average]
+    result = change(*chosen) if args.change else average(chosen)
+    if args.json:
+        print(json.dumps(result.as_json(), indent=2, allow_nan=False))
+        return
+    kind = "change" if args.change else "average"
+    print(f"{result.metric}: {kind} of {', '.join(result.epochs)}")
+    print_combined(result, kind)
+    print(f"Errors: {result.method}.")
+
+
+def _only(found: "Sequence[Release]", metric: str, epoch: str) -> "Release":
+    from estimator.release import POOLED
+
+    of_epoch = [release for release in found if release.epoch == epoch]
+    pooled = [release for release in of_epoch if release.fingerprint == POOLED]
+    if not of_epoch:
+        raise ValueError(f"{metric} has no release of {epoch}; `sottovoce releases {metric}` lists")
+    if len(of_epoch) > 1 and not pooled:
+        raise ValueError(f"{metric} {epoch} has several versions and no pooled release")
+    return (pooled or of_epoch)[0]
 
 
 def _show(release: "Release") -> None:

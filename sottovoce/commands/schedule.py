@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from estimator.publish import close_due, publish_due
+    from estimator.due import close_due
+    from estimator.publish import publish_due
+    from estimator.schedule import progress_log
     from estimator.schedule import run as run_schedule
     from estimator.source import StoreSource
     from sottovoce.connect import connect
@@ -34,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     def publish() -> "list[Outcome]":
         now = time.time()
         close_due(source, now)
-        return publish_due(source, releases_directory(), now)
+        return publish_due(source, releases_directory(), now, progress_log())
 
     run_schedule(publish, every_seconds=args.every)
     return 0

@@ -77,7 +77,7 @@ def tally_of() -> Callable[[Metric, int, list[float]], Tally]:
 
 
 class Tallies:
-    """A publish.Source that keeps tallies at hand and remembers what was closed."""
+    """A due.Source that keeps tallies at hand and remembers what was closed."""
 
     def __init__(self, *metrics: Metric) -> None:
         self.versions = list(metrics)

@@ -10,8 +10,9 @@ import pytest
 
 from aggregator.tally import Tally
 from client_sdk.epochs import parse
+from estimator.due import close_due
 from estimator.errors import NotPublishable
-from estimator.publish import close_due, publish_due, publish_epoch
+from estimator.publish import publish_due, publish_epoch
 from estimator.release_files import read, releases
 
 WEEK = parse("week", "2026-W49")  # 30 November to 6 December 2026

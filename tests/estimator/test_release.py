@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from aggregator.tally import Tally
 from client_sdk.epochs import parse
@@ -16,8 +17,8 @@ from estimator.errors import DocumentError
 from estimator.estimate import estimate
 from estimator.lifetime import lifetime
 from estimator.plausibility import Plausibility
-from estimator.release import compose
-from estimator.release_files import path_of, read, releases, write
+from estimator.release import compose, compose_pooled
+from estimator.release_files import path_of, read, releases, schema_text, write
 from estimator.release_table import COLUMNS, as_csv
 
 WEEK = parse("week", "2026-W49")
@@ -137,6 +138,31 @@ def test_releases_are_read_back_as_they_were_written(metrics, tally_of, tmp_path
     assert document["plausibility"]["alarm"] is True
     assert document["lifetime_epsilon"]["highest"] == 2
     assert releases(tmp_path / "nothing here") == []
+
+
+def test_every_release_follows_the_published_schema(metrics, tally_of, version_of):
+    theme, home, smokes = metrics["theme"], metrics["home_page"], metrics["smokes"]
+    bits = Tally(np.full(4, 100), np.full((4, 32), 50))
+    shares = [0.5, 0.3, 0.2, 0]
+    parts = [released(theme, tally_of(theme, 1000, shares))]
+    parts.append(released(version_of(theme, "2"), tally_of(version_of(theme, "2"), 500, shares)))
+    seen = Plausibility(None, None, 0.5), lifetime([96], 24_000_000)
+    documents = [
+        *parts,
+        compose_pooled(theme, parts),
+        released(theme, tally_of(theme, 10, shares)),
+        compose(home, "shop-app", parse("day", "2026-12-01"), estimate(home, bits), *seen),
+        released(replace(home, candidates=()), bits, parse("day", "2026-12-01")),
+        released(smokes, tally_of(smokes, 400, [0.7, 0.3]), 0),
+    ]
+    schema = json.loads(schema_text())
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for release in documents:
+        validator.validate(json.loads(release.text()))
+    leaky = documents[3].as_json() | {"n": 10}
+    assert not validator.is_valid(leaky)
+    assert not validator.is_valid(documents[0].as_json() | {"extra": 1})
 
 
 def test_a_spreadsheet_takes_no_text_for_a_formula_and_numbers_stay_numbers(metrics, tally_of):

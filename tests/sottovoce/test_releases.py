@@ -1,0 +1,85 @@
+"""`sottovoce releases`: what people see of what was published."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.tally import Tally
+from client_sdk.epochs import parse
+from client_sdk.registry import loads
+from estimator.estimate import estimate
+from estimator.release import compose
+from estimator.release_files import write
+from sottovoce.__main__ import main
+
+THEME = loads(
+    """
+schema = 1
+[project]
+name = "shop-app"
+lifetime_epsilon = 100
+contact = "telemetry@example.org"
+
+[metrics.theme]
+question = "Which theme is active?"
+type = "category"
+values = ["light", "dark", "other"]
+catch_all = "other"
+sensitivity = "product"
+epsilon = 1.0
+epoch = "week"
+owners = ["ui-team@example.org"]
+starts = 2026-11-02
+expires = 2027-12-31
+"""
+).metrics["theme"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two published weeks and one that is withheld."""
+    for week, counts in (("W48", (6, 3, 3)), ("W49", (3, 6, 3)), ("W50", (0, 0, 0))):
+        epoch = parse("week", f"2026-{week}")
+        tally = Tally(np.array([1000 * sum(counts)]), 1000 * np.array([counts]))
+        write(compose(THEME, "shop-app", epoch, estimate(THEME, tally)), tmp_path)
+    return tmp_path
+
+
+def test_a_change_is_printed_with_its_error_and_as_json(folder, capsys) -> None:
+    where = ["--releases", str(folder)]
+    assert main(["releases", "theme", *where, "--change", "2026-W48", "2026-W49"]) == 0
+    shown = capsys.readouterr().out
+    assert "change of 2026-W48, 2026-W49" in shown and "changed" in shown and "yes" in shown
+    assert main(["releases", "theme", *where, "--json", "--change", "2026-W48", "2026-W49"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    light, dark, _ = document["estimates"]
+    assert light["share"] == pytest.approx(-dark["share"]) and light["share"] < -0.5
+    assert light["significant"] and document["n"] == [12000, 12000]
+
+
+def test_an_average_is_printed(folder, capsys) -> None:
+    where = ["--releases", str(folder)]
+    assert main(["releases", "theme", *where, "--average", "2026-W48", "2026-W49"]) == 0
+    shown = capsys.readouterr().out
+    assert "average of" in shown and "changed" not in shown and "full overlap" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["theme", "--change", "2026-W48", "2026-W50"], "2026-W50: is withheld"),
+        (["theme", "--change", "2026-W47", "2026-W48"], "has no release of 2026-W47"),
+        (["--average", "2026-W48"], "take METRIC before them"),
+        (["theme", "2026-W48", "--average", "2026-W48"], "take METRIC before them"),
+    ],
+)
+def test_what_cannot_be_combined_is_named(folder, capsys, arguments, message) -> None:
+    assert main(["releases", "--releases", str(folder), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_schema_is_printed(capsys) -> None:
+    assert main(["releases", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Release"
