@@ -4,4 +4,19 @@ May import `client_sdk` (what a metric and a mechanism are), the tally and ledge
 `aggregator` (nothing that loads Flask), numpy, scipy and APScheduler. Whatever is computed here
 is post-processing of randomized reports and cannot cost anybody privacy; it can only be wrong,
 so every number states its error.
+
+In a notebook:
+
+    from client_sdk import load
+    from estimator import Tally, estimate
+
+    theme = load("metrics.toml").metrics["theme"]
+    found = estimate(theme, Tally.of([4200, 3100, 2700, 150]))
+    found           # a table
+    found.rows()    # for a data frame
 """
+
+from aggregator.tally import Tally
+from estimator.estimate import Estimate, Estimates, estimate
+
+__all__ = ["Estimate", "Estimates", "Tally", "estimate"]

@@ -65,7 +65,7 @@ class AcrossEpochs:
     level: float
     entries: tuple[Combined, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the document, with lists for intervals."""
         return {
             "metric": self.metric,
@@ -171,7 +171,7 @@ def _part(release: Release) -> _Part:
     named = f"{release.metric} {release.epoch}"
     if estimates is None:
         raise NotPublishable(f"{named}: is withheld")
-    entries = [*estimates.entries, *([estimates.other] if estimates.other else [])]
+    entries = estimates.all_entries
     columns = []
     for field in ("share", "standard_error", "standard_error_reporters"):
         column = [getattr(entry, field) for entry in entries]

@@ -66,7 +66,7 @@ class Estimate:
     design_effect: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimates:
     """All that a tally says about a metric.
 
@@ -96,10 +96,26 @@ class Estimates:
     @property
     def negative_mass(self) -> float:
         """Sum of what shares are below zero: noise, or a mechanism that was not followed."""
-        entries = self.entries if self.other is None else (*self.entries, self.other)
-        return sum(max(0.0, -(entry.share or 0.0)) for entry in entries)
+        return sum(max(0.0, -(entry.share or 0.0)) for entry in self.all_entries)
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def all_entries(self) -> tuple[Estimate, ...]:
+        """The entries, and last the one for unlisted strings if there is one."""
+        return self.entries if self.other is None else (*self.entries, self.other)
+
+    def __repr__(self) -> str:
+        head = f"{'value':<24}{'share':>10}{'std. error':>12}{f'{self.level:.0%} interval':>22}"
+        lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each", f"{head}  present"]
+        return "\n".join([*lines, *(_line(entry) for entry in self.all_entries)])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat row per value, for data frames and spreadsheets."""
+        return [
+            {"n": self.n, "level": self.level, **_row(entry, unlisted=entry is self.other)}
+            for entry in self.all_entries
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
         """Return the document of DESIGN section 4.6, with plain values only."""
         document: dict[str, Any] = {
             "n": self.n,
@@ -108,17 +124,48 @@ class Estimates:
             "method": self.method,
             "worst_shift": self.worst_shift,
             "negative_mass": self.negative_mass,
-            "estimates": [entry_as_json(entry) for entry in self.entries],
+            "estimates": [entry_to_dict(entry) for entry in self.entries],
         }
         if self.other is not None:
-            document["other"] = entry_as_json(self.other)
+            document["other"] = entry_to_dict(self.other)
         if self.misfit is not None:
             document["misfit"] = asdict(self.misfit) | {"cohorts": list(self.misfit.cohorts)}
             document["condition"] = self.condition
         return document
 
 
-def entry_as_json(entry: Estimate) -> dict[str, Any]:
+def _row(entry: Estimate, unlisted: bool) -> dict[str, Any]:
+    low, high = entry.interval or (None, None)
+    outer_low, outer_high = entry.simultaneous_interval or (None, None)
+    return {
+        "value": entry.value,
+        "unlisted": unlisted,
+        "share": entry.share,
+        "standard_error": entry.standard_error,
+        "standard_error_reporters": entry.standard_error_reporters,
+        "low": low,
+        "high": high,
+        "simultaneous_low": outer_low,
+        "simultaneous_high": outer_high,
+        "significant": entry.significant,
+        "consistent": entry.consistent,
+        "signal_to_noise": entry.signal_to_noise,
+        "design_effect": entry.design_effect,
+    }
+
+
+def _line(entry: Estimate) -> str:
+    name = "(not listed)" if entry.value is None else str(entry.value)
+    if entry.share is None or entry.standard_error is None or entry.interval is None:
+        return f"{name:<24}{'no estimate':>10}"
+    low, high = (100 * end for end in entry.interval)
+    ends = f"[{low:.2f}, {high:.2f}] %"
+    present = "yes" if entry.significant else "no"
+    share, error = f"{100 * entry.share:.2f} %", f"{100 * entry.standard_error:.2f} %"
+    return f"{name:<24}{share:>10}{error:>12}{ends:>22}  {present:>7}"
+
+
+def entry_to_dict(entry: Estimate) -> dict[str, Any]:
     """Return one entry with lists for intervals."""
     document = asdict(entry)
     for key in ("interval", "simultaneous_interval"):

@@ -33,7 +33,7 @@ class Lifetime:
     cap: float
     exhausted: int
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields."""
         return asdict(self)
 

@@ -45,7 +45,7 @@ class Plausibility:
         """Whether somebody should look."""
         return any(p is not None and p < ALARM for p in (self.popcount_p, self.cohort_p))
 
-    def as_json(self) -> dict[str, float | bool | None]:
+    def to_dict(self) -> dict[str, float | bool | None]:
         """Return the fields, and the alarm."""
         return asdict(self) | {"alarm": self.alarm}
 

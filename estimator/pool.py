@@ -29,7 +29,7 @@ def poolable(parts: Sequence[Estimates]) -> bool:
         and all(part.n > 0 for part in parts)
         and len({_values(part) for part in parts}) == 1
         and len({part.level for part in parts}) == 1
-        and all(entry.share is not None for part in parts for entry in _all(part))
+        and all(entry.share is not None for part in parts for entry in part.all_entries)
     )
 
 
@@ -70,7 +70,7 @@ def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
             signal_to_noise=signal_to_noise(float(shares[i]), float(population[i])),
             design_effect=effects[i],
         )
-        for i, entry in enumerate(_all(parts[0]))
+        for i, entry in enumerate(parts[0].all_entries)
     ]
     other = entries.pop() if parts[0].other is not None else None
     worst = max(part.epsilon for part in parts)
@@ -78,16 +78,14 @@ def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
     return replace(pooled, other=other, worst_shift=float(shift))
 
 
-def _all(part: Estimates) -> tuple[Estimate, ...]:
-    return part.entries if part.other is None else (*part.entries, part.other)
-
-
 def _values(part: Estimates) -> tuple[tuple[type, Label | None], ...]:
-    return tuple((type(entry.value), entry.value) for entry in _all(part))
+    return tuple((type(entry.value), entry.value) for entry in part.all_entries)
 
 
 def _matrix(parts: Sequence[Estimates], field: str) -> Floats:
-    return np.array([[getattr(entry, field) for entry in _all(part)] for part in parts], float)
+    return np.array(
+        [[getattr(entry, field) for entry in part.all_entries] for part in parts], float
+    )
 
 
 def _error(weights: Floats, errors: Floats) -> Floats:

@@ -52,7 +52,7 @@ class Privacy:
             None if fresh.is_infinite() else float(fresh),
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the figures with what they bound, in words."""
         document: dict[str, Any] = {"epsilon_per_report": self.epsilon}
         if self.epsilon_permanent is None or self.distinct_values is None:
@@ -130,7 +130,7 @@ class Release:
     caveats: tuple[str, ...]
     code_version: str
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the document."""
         empty = {"n": None, "epsilon": self.privacy.epsilon, "level": None, "estimates": None}
         channels = asdict(self.channels)
@@ -148,18 +148,18 @@ class Release:
             "fingerprint": self.fingerprint,
             "status": self.status,
             "min_reports": self.min_reports,
-            "privacy": self.privacy.as_json(),
+            "privacy": self.privacy.to_dict(),
             **channels,
-            **(empty if self.estimates is None else self.estimates.as_json()),
-            "plausibility": None if self.plausibility is None else self.plausibility.as_json(),
-            "lifetime_epsilon": None if self.lifetime is None else self.lifetime.as_json(),
+            **(empty if self.estimates is None else self.estimates.to_dict()),
+            "plausibility": None if self.plausibility is None else self.plausibility.to_dict(),
+            "lifetime_epsilon": None if self.lifetime is None else self.lifetime.to_dict(),
             "caveats": list(self.caveats),
             "code_version": self.code_version,
         }
 
     def text(self) -> str:
         """Return the JSON file's text."""
-        return json.dumps(self.as_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def compose(

@@ -2,10 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable
-from typing import Any
 
-from estimator.estimate import Estimate
 from estimator.release import Release
 
 COLUMNS = (
@@ -29,6 +26,8 @@ COLUMNS = (
     "simultaneous_high",
     "significant",
     "consistent",
+    "signal_to_noise",
+    "design_effect",
 )
 
 
@@ -46,37 +45,9 @@ def as_csv(release: Release) -> str:
         "status": release.status,
         "epsilon": release.privacy.epsilon,
     }
-    for row in _rows(release):
+    for row in [{}] if release.estimates is None else release.estimates.rows():
         writer.writerow({key: _cell(value) for key, value in (head | row).items()})
     return out.getvalue()
-
-
-def _rows(release: Release) -> Iterable[dict[str, Any]]:
-    estimates = release.estimates
-    if estimates is None:
-        return [{}]
-    rows = [_row(entry, unlisted=False) for entry in estimates.entries]
-    if estimates.other is not None:
-        rows.append(_row(estimates.other, unlisted=True))
-    return [{"n": estimates.n, "level": estimates.level} | row for row in rows]
-
-
-def _row(entry: Estimate, unlisted: bool) -> dict[str, Any]:
-    low, high = entry.interval or (None, None)
-    outer_low, outer_high = entry.simultaneous_interval or (None, None)
-    return {
-        "value": entry.value,
-        "unlisted": unlisted,
-        "share": entry.share,
-        "standard_error": entry.standard_error,
-        "standard_error_reporters": entry.standard_error_reporters,
-        "low": low,
-        "high": high,
-        "simultaneous_low": outer_low,
-        "simultaneous_high": outer_high,
-        "significant": entry.significant,
-        "consistent": entry.consistent,
-    }
 
 
 def _cell(value: object) -> object:

@@ -70,14 +70,14 @@ class Spending:
     median: Composed | None
     metrics: Mapping[str, MetricSpending]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the distribution's fields, with `composition` and `metrics` beside them."""
         composition = {
             name: None if found is None else asdict(found)
             for name, found in (("highest", self.highest), ("median", self.median))
         }
         metrics = {name: asdict(found) for name, found in self.metrics.items()}
-        return self.lifetime.as_json() | {"composition": composition, "metrics": metrics}
+        return self.lifetime.to_dict() | {"composition": composition, "metrics": metrics}
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Result:
         """Return entries with truth per metric, and the ledger."""
         metrics = {}
         for name, release in self.releases.items():
-            document = release.as_json()
+            document = release.to_dict()
             shown = ("epoch", "status", "n", "epsilon", "level", "method")
             metrics[name] = {key: document.get(key) for key in shown}
             metrics[name]["estimates"] = [
@@ -74,7 +74,7 @@ class Result:
             ]
         return {
             "metrics": metrics,
-            "ledger": self.ledger.as_json(),
+            "ledger": self.ledger.to_dict(),
             "devices": self.tour.devices,
             "releases": str(self.directory),
         }
@@ -195,7 +195,7 @@ def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _truth(release: Release, population: Population) -> list[float]:
-    entries = _entries(release.as_json())
+    entries = _entries(release.to_dict())
     listed = [
         population.share_of(entry["value"]) for entry in entries if entry["value"] is not None
     ]
@@ -204,7 +204,7 @@ def _truth(release: Release, population: Population) -> list[float]:
 
 def _print_release(release: Release, truth: list[float]) -> tuple[int, int]:
     """Print one metric; return how many intervals hold the truth, and of how many."""
-    document = release.as_json()
+    document = release.to_dict()
     print(f"\n{release.metric}: {release.question}")
     if document["estimates"] is None:
         print(f"  WITHHELD: fewer than {release.min_reports} reports")

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text(encoding="utf-8")
     document = parse(text)
-    result = estimate(document, document.tally, args.level).as_json()
+    result = estimate(document, document.tally, args.level).to_dict()
     if args.json:
         print(json.dumps(result, indent=2, allow_nan=False))
         return 0

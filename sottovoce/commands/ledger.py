@@ -190,5 +190,5 @@ def _all(args: argparse.Namespace) -> int:
         accounts = store.accounts.all(prices.memos)
         reports = store.accounts.reports()
         found = spending(accounts, reports, prices, versions.cap, versions.cheapest)
-    print(json.dumps(found.as_json(), indent=2) if args.json else spending_in_words(found))
+    print(json.dumps(found.to_dict(), indent=2) if args.json else spending_in_words(found))
     return 0

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv is not None:
         _export(found, args.csv)
     elif args.json:
-        print(json.dumps([release.as_json() for release in found], indent=2, allow_nan=False))
+        print(json.dumps([release.to_dict() for release in found], indent=2, allow_nan=False))
     elif args.epoch is not None:
         for release in found:
             _show(release)
@@ -92,7 +92,7 @@ def _across(found: "Sequence[Release]", args: argparse.Namespace) -> None:
     chosen = [_only(found, args.metric, epoch) for epoch in args.change or args.average]
     result = change(*chosen) if args.change else average(chosen)
     if args.json:
-        print(json.dumps(result.as_json(), indent=2, allow_nan=False))
+        print(json.dumps(result.to_dict(), indent=2, allow_nan=False))
         return
     kind = "change" if args.change else "average"
     print(f"{result.metric}: {kind} of {', '.join(result.epochs)}")
@@ -116,7 +116,7 @@ def _show(release: "Release") -> None:
     from sottovoce.estimates import print_entries
 
     print(f"{release.metric}, {release.epoch}: {release.question}")
-    document = release.as_json()
+    document = release.to_dict()
     if document["estimates"] is None:
         print(f"WITHHELD: fewer than {release.min_reports} reports")
         return

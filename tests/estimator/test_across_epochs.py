@@ -134,7 +134,7 @@ def test_a_change_that_is_larger_than_its_error_is_called_and_no_other(metrics, 
     assert moved.method == FRESH and moved.epochs == ("2026-W49", "2026-W50")
     assert [entry.significant for entry in moved.entries] == [True, True, False, False]
     assert moved.entries[0].share == pytest.approx(-0.3, abs=5e-3)
-    document = moved.as_json()
+    document = moved.to_dict()
     assert document["estimates"][1]["interval"][0] > 0
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import estimator
 from aggregator.tally import Tally
 from client_sdk.mechanisms import GeneralizedRandomizedResponse, RandomizedResponse, Rappor
 from estimator.estimate import estimate
@@ -30,7 +31,7 @@ def test_entries_follow_the_labels_and_carry_all_fields(metrics, tally_of):
 
 def test_the_document_has_the_names_of_the_design(metrics, tally_of):
     theme = metrics["theme"]
-    document = estimate(theme, tally_of(theme, 1000, [0.5, 0.3, 0.2, 0])).as_json()
+    document = estimate(theme, tally_of(theme, 1000, [0.5, 0.3, 0.2, 0])).to_dict()
     again = json.loads(json.dumps(document, allow_nan=False))
     assert again == document
     assert {"n", "epsilon", "level", "estimates"} <= set(document)
@@ -93,7 +94,7 @@ def test_no_is_one_minus_yes_in_a_design_that_treats_them_differently(metrics):
 
 def test_an_integer_label_stays_an_integer(metrics, tally_of):
     hours = replace(metrics["theme"], labels=(0, 6, 12, 18))
-    found = estimate(hours, tally_of(hours, 1000, [0.25] * 4)).as_json()
+    found = estimate(hours, tally_of(hours, 1000, [0.25] * 4)).to_dict()
     assert [entry["value"] for entry in found["estimates"]] == [0, 6, 12, 18]
 
 
@@ -101,7 +102,7 @@ def test_an_integer_label_stays_an_integer(metrics, tally_of):
 def test_no_reports_is_null_and_neither_zero_nor_nan(metrics, name):
     """Case C57: an absent estimate is not an estimate of zero."""
     metric = metrics[name]
-    document = estimate(metric, Tally.zero(metric.mechanism)).as_json()
+    document = estimate(metric, Tally.zero(metric.mechanism)).to_dict()
     assert document["n"] == 0
     assert [e["value"] for e in document["estimates"]] == list(metric.labels or metric.candidates)
     for entry in [*document["estimates"], *([document["other"]] if "other" in document else [])]:
@@ -138,7 +139,7 @@ def test_strings_have_entries_for_candidates_and_one_for_the_rest(metrics):
         assert entry.share == pytest.approx(truth, abs=5 * entry.standard_error)
         assert entry.significant
     assert found.other.value is None
-    document = found.as_json()
+    document = found.to_dict()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert not document["misfit"]["alarm"]
     assert document["condition"] >= 1
@@ -258,3 +259,33 @@ def test_only_versions_with_reports_and_the_same_values_are_pooled(metrics, tall
     other = estimate(renamed, tally_of(renamed, 1000, [0.5, 0.3, 0.2, 0]))
     for parts in ([], [full], [full, empty], [full, other]):
         assert not poolable(parts)
+
+
+def test_a_notebook_shows_a_table_and_gives_flat_rows(metrics):
+    found = estimator.estimate(metrics["theme"], estimator.Tally.of([4000, 3000, 2500, 500]))
+    head, columns, *lines = repr(found).splitlines()
+    assert head == "10,000 reports, epsilon 1 each"
+    assert columns.split() == ["value", "share", "std.", "error", "95%", "interval", "present"]
+    assert len(lines) == 4 and lines[0].startswith("light") and lines[0].endswith("yes")
+    rows = found.rows()
+    assert rows[0]["low"] < rows[0]["share"] < rows[0]["high"]
+    assert all(not isinstance(value, list | tuple | dict) for row in rows for value in row.values())
+    home = metrics["home_page"]
+    strings = estimate(home, Tally.of(np.full((4, 32), 50), np.full(4, 100)))
+    assert repr(strings).splitlines()[-1].startswith("(not listed)")
+    assert [row["unlisted"] for row in strings.rows()] == [False, False, True]
+    assert "no estimate" in repr(estimate(metrics["theme"], Tally.of([0, 0, 0, 0])))
+
+
+@pytest.mark.parametrize(
+    ("counts", "reports", "message"),
+    [
+        ([1.5, 2], None, "counts must be whole"),
+        ([-1, 2], None, "counts must be whole"),
+        ([1, 2], [3, 4], "one number per row"),
+        ([1, 2], [-3], "reports must be whole"),
+    ],
+)
+def test_a_tally_of_nonsense_is_refused(counts, reports, message):
+    with pytest.raises(ValueError, match=message):
+        Tally.of(counts, reports)

@@ -30,4 +30,4 @@ def test_a_cap_reached_in_small_steps_is_reached_exactly():
 def test_no_devices_is_none_and_not_zero():
     found = lifetime([], 24_000_000)
     assert (found.devices, found.highest, found.mean, found.p95) == (0, None, None, None)
-    assert found.as_json()["median"] is None
+    assert found.to_dict()["median"] is None

@@ -34,7 +34,7 @@ def released(metric, tally, epoch=WEEK):
 
 def test_a_release_says_what_was_asked_and_what_it_cost(metrics, tally_of):
     theme = metrics["theme"]
-    document = released(theme, tally_of(theme, 5000, [0.5, 0.3, 0.2, 0])).as_json()
+    document = released(theme, tally_of(theme, 5000, [0.5, 0.3, 0.2, 0])).to_dict()
     assert document["question"] == "Which theme is active?"
     assert (document["project"], document["metric"]) == ("shop-app", "theme")
     assert (document["epoch"], document["first_day"], document["last_day"]) == (
@@ -56,7 +56,7 @@ def test_a_release_says_what_was_asked_and_what_it_cost(metrics, tally_of):
 def test_a_memoized_metric_states_both_bounds(metrics):
     home = metrics["home_page"]
     tally = Tally(np.full(4, 100), np.full((4, 32), 50))
-    privacy = released(home, tally, parse("day", "2026-12-01")).as_json()["privacy"]
+    privacy = released(home, tally, parse("day", "2026-12-01")).to_dict()["privacy"]
     assert privacy["epsilon_permanent"] == pytest.approx(8)
     assert privacy["epsilon_same_changes"] == pytest.approx(16)
     assert "T x epsilon_instantaneous" in privacy["bounds"]
@@ -74,7 +74,7 @@ def test_a_withheld_release_shows_no_estimate_no_count_and_no_n(metrics, tally_o
     theme, tally = metrics["theme"], tally_of(metrics["theme"], 96, [0.5, 0.3, 0.2, 0])
     seen = Plausibility(None, None, 0.5), lifetime([96], 24_000_000)
     release, _ = write(compose(theme, "shop-app", WEEK, estimate(theme, tally), *seen), tmp_path)
-    document = release.as_json()
+    document = release.to_dict()
     assert document["n"] is None
     assert document["estimates"] is None
     for path in tmp_path.rglob("*.*"):
@@ -160,9 +160,9 @@ def test_every_release_follows_the_published_schema(metrics, tally_of, version_o
     validator = Draft202012Validator(schema)
     for release in documents:
         validator.validate(json.loads(release.text()))
-    leaky = documents[3].as_json() | {"n": 10}
+    leaky = documents[3].to_dict() | {"n": 10}
     assert not validator.is_valid(leaky)
-    assert not validator.is_valid(documents[0].as_json() | {"extra": 1})
+    assert not validator.is_valid(documents[0].to_dict() | {"extra": 1})
 
 
 def test_a_spreadsheet_takes_no_text_for_a_formula_and_numbers_stay_numbers(metrics, tally_of):

@@ -89,7 +89,7 @@ def test_of_devices_with_one_figure_the_one_with_least_to_gain_is_shown(metrics,
 def test_no_devices_have_no_figures(prices):
     found = spending([], {}, prices, 24_000_000, 100_000)
     assert found.lifetime.devices == 0 and found.highest is None and found.median is None
-    assert found.as_json()["composition"] == {"highest": None, "median": None}
+    assert found.to_dict()["composition"] == {"highest": None, "median": None}
 
 
 def test_a_version_registered_meanwhile_is_left_out(prices):
