@@ -7,19 +7,21 @@ logged about a request that could name a device or an address.
 import json
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from aggregator import intake
+from aggregator.about import version
 from aggregator.batch import Answer
 from aggregator.body import read_json_body, read_upload
 from aggregator.catalogue import Catalogue
 from aggregator.intake import Malformed, Upload
 from aggregator.keys import Keys, KeySource
 from aggregator.problems import Problem
+from aggregator.readiness import Readiness
 from aggregator.store import Store, StoreRefused, StoreUnavailable
+from aggregator.store.admission import SCHEMA
 from aggregator.unsealing import unsealed
 from client_sdk.authentication import MAC_HEADER, answer_mac
 from client_sdk.report import DEVICES_PATH, REPORTS_PATH
@@ -32,6 +34,7 @@ def create_app(
     catalogue: Catalogue,
     clock: Callable[[], float] = time.time,
     plain_uploads: bool = True,
+    readiness: Readiness | None = None,
 ) -> Flask:
     """Wire the parts together.
 
@@ -41,7 +44,9 @@ def create_app(
         catalogue: The registry versions that reports are judged by.
         clock: Unix time in seconds.
         plain_uploads: Whether uploads that are not sealed are taken.
+        readiness: What /readyz asks; None: store and catalogue, with the default limits.
     """
+    readiness = readiness or Readiness(store, catalogue)
     app = Flask(__name__, static_folder=None)
     _answer_errors_as_problems(app)
 
@@ -54,6 +59,7 @@ def create_app(
             raise Problem("bad_write_key", "send it as a bearer token", "Authorization")
         if body:
             intake.parse_enrolment(body)
+        store.figures.note_enrolment()
         device, device_key = ring.enrol()
         return _json({"device": device, "key": device_key.hex()}, 201)
 
@@ -65,6 +71,7 @@ def create_app(
         device_key = ring.verified(upload.device, body, mac)
         if device_key is None:
             raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+        g.verified_reports = len(upload.reports)
         versions, now = catalogue.current(), clock()
         batch = intake.judge(upload, versions, now)
         if intake.names_a_stranger(batch):
@@ -78,14 +85,12 @@ def create_app(
 
     @app.get("/readyz")
     def ready() -> Response:
-        store.check_ready()
-        if not catalogue.current().names:
-            raise Problem("unavailable", "no registry has been registered yet")
+        readiness.check()
         return _json({"status": "ready"})
 
     @app.get("/version")
     def tell_version() -> Response:
-        return _json({"name": "sottovoce", "version": _version()})
+        return _json({"name": "sottovoce", "version": version(), "schema": SCHEMA})
 
     return app
 
@@ -139,10 +144,3 @@ def _answer_errors_as_problems(app: Flask) -> None:
         if isinstance(error, MethodNotAllowed):
             answer.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
         return answer
-
-
-def _version() -> str:
-    try:
-        return version("sottovoce")
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"

@@ -34,10 +34,12 @@ class Folder:
         store: Store,
         entries_per_commit: int = _ENTRIES_PER_COMMIT,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._store = store
         self._most = entries_per_commit
         self._clock = clock
+        self._timer = timer
         self._generation_raised_at = float("-inf")
 
     def run(self, stop: threading.Event, interval_seconds: float) -> None:
@@ -96,16 +98,18 @@ class Folder:
 
     def fold_shard(self, shard: int) -> tuple[int, bool]:
         """Try one commit; return the reports folded and whether there may be more to do."""
+        began = self._timer()
         read = self._store.unfolded(shard, self._most)
         if not read.entries:
             return 0, False
         rows, late = rows_by_group(read)
         changes = {group: self._added(shard, group, block) for group, block in rows.items()}
-        folded = sum(len(block) for block in rows.values())
+        folded = {group: len(block) for group, block in rows.items()}
         popcounts = self._popcounts(shard, rows)
-        if not self._store.commit(shard, read, changes, popcounts, folded, late):
+        took = self._timer() - began
+        if not self._store.commit(shard, read, changes, popcounts, folded, late, took):
             return 0, True
-        return folded, len(read.entries) == self._most
+        return sum(folded.values()), len(read.entries) == self._most
 
     def _added(self, shard: int, group: Group, rows: NDArray[np.uint8]) -> dict[int, bytes]:
         cohorts, sums = summed(group, rows)

@@ -29,6 +29,13 @@ _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
     "unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot serve now"),
 }
 
+REFUSALS = tuple(
+    kind
+    for kind in _KINDS
+    if kind not in ("not_found", "method_not_allowed", "clone_suspected")  # the store counts clones
+)
+"""Why a server process may refuse an upload or an enrolment."""
+
 
 class Problem(Exception):
     """A request that is not served, and why.

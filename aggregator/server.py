@@ -1,18 +1,24 @@
 """Runs the aggregation server: the application under gunicorn."""
 
+import os
+import shutil
+import tempfile
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flask import Flask
 from gunicorn.app.base import BaseApplication
+from gunicorn.glogging import Logger
 
 from aggregator.catalogue import Catalogue
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from aggregator.unsealing import require_uploads
-from aggregator.wsgi import application
+from aggregator.wsgi import served
 from client_sdk.registry import load
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 
 def prepare(settings: ServerSettings) -> None:
@@ -50,6 +56,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
     def load_config(self) -> None:
         options: dict[str, Any] = {
             "bind": f"{_bracketed(self._settings.host)}:{self._settings.port}",
+            "logger_class": _PlainLogger,
             "workers": self._settings.workers,
             "worker_class": "gthread",
             "threads": self._settings.threads,
@@ -61,12 +68,40 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
             "keepalive": 5,
             "control_socket_disable": True,
         }
+        if self._settings.metrics_port:
+            own = f"{_bracketed(self._settings.metrics_host)}:{self._settings.metrics_port}"
+            options |= {"bind": [options["bind"], own], **_with_figures_of_all_workers()}
         for name, value in options.items():
             if name in self.cfg.settings:  # older versions have no control socket
                 self.cfg.set(name, value)
 
-    def load(self) -> Flask:
-        return application(self._settings)
+    def load(self) -> "WSGIApplication":
+        return served(self._settings)
+
+
+class _PlainLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
+    """Lets gunicorn's lines go where all others go, see `aggregator.logs`."""
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
+
+
+def _with_figures_of_all_workers() -> dict[str, Any]:
+    """Give the workers a fresh folder to add up their figures in; it goes with the server."""
+    folder = tempfile.mkdtemp(prefix="sottovoce-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+
+    def forget(server: Any, worker: Any) -> None:
+        from prometheus_client.multiprocess import mark_process_dead
+
+        mark_process_dead(worker.pid, folder)
+
+    def clear(server: Any) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return {"child_exit": forget, "on_exit": clear}
 
 
 def _bracketed(host: str) -> str:

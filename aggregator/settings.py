@@ -15,6 +15,15 @@ SOTTOVOCE_PLANNED_DEVICES  sizes the ledger's buckets, which stay compact for th
                            many; fixed for the store's life (1000000)
 SOTTOVOCE_FOLD_INTERVAL    seconds between two passes of the fold worker (1.0)
 SOTTOVOCE_STORE_TIMEOUT    seconds to wait for an answer of the store (5.0)
+SOTTOVOCE_STORE_DIRECTORY  the store's data directory, if it is on this machine: without a tenth of
+                           its disk free the server is not ready
+SOTTOVOCE_READY_FOLD_LAG   seconds that a report may wait for the fold before the server is not
+                           ready (600)
+SOTTOVOCE_METRICS_PORT     TCP port of /metrics, 0: none (0; for `sottovoce up` 9464, or any that
+                           is free)
+SOTTOVOCE_METRICS_HOST     address of that port (127.0.0.1)
+SOTTOVOCE_LOG_FORMAT       json or text (json; text where standard error is a terminal)
+SOTTOVOCE_LOG_LEVEL        debug, info, warning or error (info)
 """
 
 from collections.abc import Mapping
@@ -24,6 +33,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 _SCHEMES = ("redis", "rediss", "unix")
+_LEVELS = ("debug", "info", "warning", "error")
 _DEVICES_PER_BUCKET = 128
 """Mean size of a ledger bucket: large enough to share its overhead, small enough that four times as
 many still fit the compact encodings (512 entries)."""
@@ -52,6 +62,12 @@ class ServerSettings:
     planned_devices: int = 1_000_000
     fold_interval_seconds: float = 1.0
     store_timeout_seconds: float = 5.0
+    store_directory: Path | None = None
+    ready_fold_lag_seconds: float = 600.0
+    metrics_port: int = 0
+    metrics_host: str = "127.0.0.1"
+    log_format: str | None = None
+    log_level: str = "info"
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -61,6 +77,7 @@ class ServerSettings:
             SettingsError: A variable breaks its rule.
         """
         metrics = environ.get("SOTTOVOCE_METRICS")
+        store_directory = environ.get("SOTTOVOCE_STORE_DIRECTORY")
         return cls(
             redis_url=_url(environ, "REDIS_URL"),
             keys_file=Path(environ.get("SOTTOVOCE_KEYS_FILE") or cls.keys_file),
@@ -80,12 +97,25 @@ class ServerSettings:
             store_timeout_seconds=_seconds(
                 environ, "SOTTOVOCE_STORE_TIMEOUT", cls.store_timeout_seconds
             ),
+            store_directory=Path(store_directory) if store_directory else None,
+            ready_fold_lag_seconds=_seconds(
+                environ, "SOTTOVOCE_READY_FOLD_LAG", cls.ready_fold_lag_seconds
+            ),
+            metrics_port=_integer(environ, "SOTTOVOCE_METRICS_PORT", 0, 65535, cls.metrics_port),
+            metrics_host=environ.get("SOTTOVOCE_METRICS_HOST") or cls.metrics_host,
+            log_format=_one_of(environ, "SOTTOVOCE_LOG_FORMAT", ("json", "text")),
+            log_level=_one_of(environ, "SOTTOVOCE_LOG_LEVEL", _LEVELS) or cls.log_level,
         )
 
     @property
     def buckets(self) -> int:
         """Ledger buckets per shard."""
         return -(-self.planned_devices // (self.shards * _DEVICES_PER_BUCKET))
+
+    def __post_init__(self) -> None:
+        if self.metrics_port and self.metrics_port == self.port:
+            rule = "must not be the port of the server (SOTTOVOCE_PORT)"
+            raise SettingsError("SOTTOVOCE_METRICS_PORT", rule, self.metrics_port)
 
     def required_redis_url(self) -> str:
         """Return the store's URL.
@@ -112,6 +142,13 @@ def _accepted(environ: Mapping[str, str], variable: str) -> bool:
     if text not in ("accept", "refuse"):
         raise SettingsError(variable, "must be accept or refuse", text)
     return text == "accept"
+
+
+def _one_of(environ: Mapping[str, str], variable: str, known: tuple[str, ...]) -> str | None:
+    text = environ.get(variable)
+    if text and text not in known:
+        raise SettingsError(variable, f"must be one of {', '.join(known)}", text)
+    return text or None
 
 
 def _integer(environ: Mapping[str, str], variable: str, least: int, most: int, default: int) -> int:

@@ -1,12 +1,19 @@
 """From settings to the application that a worker process serves."""
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from flask import Flask
 
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
 from aggregator.key_file import KeyFile
+from aggregator.readiness import Readiness, free_share_of
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 
 def application(settings: ServerSettings) -> Flask:
@@ -14,11 +21,51 @@ def application(settings: ServerSettings) -> Flask:
 
     Does not need the store to be there; until it is, requests are answered with 503.
     """
-    keys = KeyFile(settings.keys_file)
-    store = Store.connect(settings, keys.current().pseudonym_key)
-    return create_app(
-        store=store,
-        keys=keys,
-        catalogue=Catalogue(store),
-        plain_uploads=settings.plain_uploads,
-    )
+    return _Parts(settings).app()
+
+
+def served(settings: ServerSettings) -> "WSGIApplication":
+    """Make the same, and /metrics on its own port if the settings say so.
+
+    PROMETHEUS_MULTIPROC_DIR must be set by then, see `aggregator.metering`.
+    """
+    parts = _Parts(settings)
+    app = parts.app()
+    return parts.metered(app) if settings.metrics_port else app
+
+
+class _Parts:
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._keys = KeyFile(settings.keys_file)
+        self._store = Store.connect(settings, self._keys.current().pseudonym_key)
+        self._catalogue = Catalogue(self._store)
+        directory = settings.store_directory
+        self._free_share = None if directory is None else partial(free_share_of, directory)
+
+    def app(self) -> Flask:
+        settings = self._settings
+        return create_app(
+            store=self._store,
+            keys=self._keys,
+            catalogue=self._catalogue,
+            plain_uploads=settings.plain_uploads,
+            readiness=Readiness(
+                self._store, self._catalogue, settings.ready_fold_lag_seconds, self._free_share
+            ),
+        )
+
+    def metered(self, app: Flask) -> "WSGIApplication":
+        # Imported here: prometheus_client looks at the environment when it is loaded.
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.multiprocess import MultiProcessCollector
+
+        from aggregator.exposition import Figures, metrics_app, on_its_own_port
+        from aggregator.metering import Meter, watch
+
+        watch(app, Meter())
+        processes = MultiProcessCollector(CollectorRegistry())
+        figures = Figures(
+            self._store, self._catalogue, self._keys, processes.collect, self._free_share
+        )
+        return on_its_own_port(app, metrics_app(figures), self._settings.metrics_port)

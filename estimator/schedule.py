@@ -10,11 +10,14 @@ from types import FrameType
 from apscheduler.schedulers.blocking import BlockingScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
+from aggregator.connection import StoreUnavailable
 from estimator.publish import Outcome
 
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS = 10.0
+SURVEY_SECONDS = 600.0
+"""Between two looks at how much of their budget devices have spent."""
 
 
 class _Stop(Exception):
@@ -50,22 +53,38 @@ def progress_log(monotonic: Callable[[], float] = time.monotonic) -> Callable[[i
     return tell
 
 
-def run(publish: Callable[[], Iterable[Outcome]], every_seconds: float) -> None:
+def surveyed(survey: Callable[[], object]) -> None:
+    """Look at the ledger; what fails is tried again next time."""
+    try:
+        survey()
+    except StoreUnavailable as error:
+        log.warning("the ledger could not be looked at: %s", error)
+
+
+def run(
+    publish: Callable[[], Iterable[Outcome]],
+    every_seconds: float,
+    survey: Callable[[], object] = lambda: None,
+) -> None:
     """Call `publish` now and every `every_seconds` until SIGTERM or SIGINT.
+
+    Beside it `survey` is called now and every SURVEY_SECONDS.
 
     Ticks never overlap: those missed while one was running are made up for by a single one. A
     tick that is running when the signal comes is finished first. Main thread only.
     """
     scheduler = BlockingScheduler(timezone=UTC)
-    scheduler.add_job(
-        tick,
-        IntervalTrigger(seconds=every_seconds, timezone=UTC),
-        args=(publish,),
-        next_run_time=datetime.now(UTC),
-        coalesce=True,
-        max_instances=1,
-        misfire_grace_time=None,
-    )
+    jobs = ((tick, publish, every_seconds), (surveyed, survey, SURVEY_SECONDS))
+    for act, argument, seconds in jobs:
+        scheduler.add_job(
+            act,
+            IntervalTrigger(seconds=seconds, timezone=UTC),
+            args=(argument,),
+            next_run_time=datetime.now(UTC),
+            coalesce=True,
+            max_instances=1,
+            misfire_grace_time=None,
+        )
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         for number in before:

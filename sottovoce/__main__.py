@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import sys
 from importlib import import_module
 
@@ -21,6 +22,10 @@ COMMANDS = {
     "keys": "list and rotate the server's keys",
     "simulate": "send the reports of simulated devices to a server",
 }
+
+
+SERVICES = ("up", "serve", "fold", "schedule")
+"""Commands that run on: their logs are for machines to read."""
 
 
 def parser_for(name: str) -> argparse.ArgumentParser:
@@ -56,7 +61,10 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     try:
         parser = parser_for(name)
-        return int(import_module(f"sottovoce.commands.{name}").run(parser.parse_args(given[1:])))
+        parsed = parser.parse_args(given[1:])
+        if name in SERVICES:
+            _log_as(name)
+        return int(import_module(f"sottovoce.commands.{name}").run(parsed))
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] in ("client_sdk", "aggregator", "estimator"):
             raise
@@ -74,6 +82,13 @@ def main(arguments: list[str] | None = None) -> int:
         # Every error this project raises on purpose is one of these and says what to do.
         print(f"sottovoce {name}: {error}", file=sys.stderr)
     return 2
+
+
+def _log_as(name: str) -> None:
+    from aggregator.logs import configure
+    from aggregator.settings import ServerSettings
+
+    configure(name, ServerSettings.from_env(os.environ), sys.stderr)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,9 @@ def running(
             "SOTTOVOCE_SHARDS": str(settings.shards),
             "SOTTOVOCE_PLANNED_DEVICES": str(settings.planned_devices),
             "SOTTOVOCE_FOLD_INTERVAL": str(settings.fold_interval_seconds),
+            "SOTTOVOCE_STORE_DIRECTORY": str((data / "store").resolve()),
+            "SOTTOVOCE_METRICS_HOST": settings.metrics_host,
+            "SOTTOVOCE_METRICS_PORT": str(settings.metrics_port),
             RELEASES_VARIABLE: str(releases.resolve()),
         }
         names = ["serve", "fold", *(["schedule"] if with_schedule else [])]
@@ -116,10 +119,16 @@ def running(
         store.close()
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port that is free now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+def free_port(host: str = "127.0.0.1", wanted: int = 0) -> int:
+    """Return a TCP port that is free now: `wanted` if that is, any if it is 0 or taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        try:
+            probe.bind((host, wanted))
+        except OSError:
+            if not wanted:
+                raise
+            return free_port(host)
         return int(probe.getsockname()[1])
 
 

@@ -33,7 +33,7 @@ def check(connection: Connection, layout: Layout) -> None:
     version = str(connection.call("INFO", "server")["redis_version"])
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VERSION:
         raise StoreRefused(f"the store must be version 7.0 or newer, it is {version}")
-    _check_policy(connection)
+    check_policy(connection)
     shape: dict[str, str | int] = {
         "schema": SCHEMA,
         "shards": layout.shards,
@@ -47,17 +47,32 @@ def check(connection: Connection, layout: Layout) -> None:
             raise StoreRefused(_MISMATCH[name].format(found=found, value=value))
 
 
-def check_ready(connection: Connection) -> None:
-    """Make sure that a store takes writes and keeps them.
+def check_writable(connection: Connection) -> None:
+    """Make sure that a store takes writes.
 
     Raises:
-        StoreRefused, StoreUnavailable: Why not.
+        StoreUnavailable: Why not.
     """
     connection.call("SET", READY, 1)
-    _check_policy(connection)
 
 
-def _check_policy(connection: Connection) -> None:
+def check_schema(connection: Connection) -> None:
+    """Make sure that no other version has taken the store over.
+
+    Raises:
+        StoreRefused: One has.
+    """
+    found = connection.call("HGET", SHAPE, "schema")
+    if found is not None and found != str(SCHEMA).encode():
+        raise StoreRefused(_MISMATCH["schema"].format(found=found.decode(), value=SCHEMA))
+
+
+def check_policy(connection: Connection) -> None:
+    """Make sure that a store keeps what it takes.
+
+    Raises:
+        StoreRefused: It may evict.
+    """
     policy = connection.call("INFO", "memory")["maxmemory_policy"]
     if policy != "noeviction":
         raise StoreRefused(

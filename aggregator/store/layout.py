@@ -9,6 +9,8 @@ on a cluster too, and no call touches two shards.
     {meta}:ready            written by readiness checks
     {meta}:recovery         hash: the recovery from a backup that is under way
     {meta}:recovered        hash: the last one that was finished
+    {meta}:counters         hash: what happened in no shard: enrolments, publishing
+    {meta}:survey           JSON: the last look at how much devices have spent
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
                             come here; see store.generation and store.recovery
     {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)
@@ -23,6 +25,7 @@ on a cluster too, and no call touches two shards.
     {sNN}:watermarks        hash: series -> last epoch that intake refuses
     {sNN}:frozen            hash: series -> last epoch that the fold refuses
     {sNN}:counters          hash: what happened here, by name
+    {sNN}:reports           hash: metric -> reports ever folded
 """
 
 import hmac
@@ -35,6 +38,8 @@ REGISTRY_ORDER = "{meta}:registry_order"
 READY = "{meta}:ready"
 RECOVERY = "{meta}:recovery"
 RECOVERED = "{meta}:recovered"
+COUNTERS = "{meta}:counters"
+SURVEY = "{meta}:survey"
 
 
 @dataclass(frozen=True, slots=True)

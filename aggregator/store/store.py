@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,6 +13,7 @@ from aggregator.ledger import Record
 from aggregator.settings import ServerSettings
 from aggregator.store import admission
 from aggregator.store.accounts import Accounts
+from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, Layout, Shard
 from aggregator.store.recovery import Recovery
@@ -38,7 +39,17 @@ _LETTERS = {
 _MEMOIZED = "o"
 """Instead of "a", for a candidate that is charged once in a device's life."""
 _WORDS = {letter: word for word, letter in _LETTERS.items()}
-_EVENTS = ("batches", "duplicates", "clones", "gaps", "folded", "late")
+_EVENTS = (
+    "batches",
+    "duplicates",
+    "clones",
+    "gaps",
+    "folded",
+    "late",
+    "commits",
+    "lost",
+    "microseconds",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,7 @@ class Store:
 
     Attributes:
         accounts: Reads the ledger.
+        figures: What operators watch.
         recovery: For a store that was restored from a backup; see `aggregator.restore`.
     """
 
@@ -81,6 +93,7 @@ class Store:
         self._register = connection.script("register")
         self._generation = Generation(connection, layout, witness)
         self.accounts = Accounts(connection, layout)
+        self.figures = Figures(connection, layout)
         self.recovery = Recovery(connection, layout, self._generation)
 
     @classmethod
@@ -113,9 +126,20 @@ class Store:
         """Make sure that this is such a store, restored or not; see `admission`."""
         admission.check(self._connection, self._layout)
 
-    def check_ready(self) -> None:
-        """Make sure that the store takes writes and keeps them, and was not restored."""
-        admission.check_ready(self._connection)
+    def check_writable(self) -> None:
+        """Make sure that the store takes writes."""
+        admission.check_writable(self._connection)
+
+    def check_policy(self) -> None:
+        """Make sure that the store keeps what it takes."""
+        admission.check_policy(self._connection)
+
+    def check_schema(self) -> None:
+        """Make sure that no other version has taken the store over."""
+        admission.check_schema(self._connection)
+
+    def check_generation(self) -> None:
+        """Make sure that the store was not restored from a backup."""
         self._generation.check()
 
     def raise_generation(self, now: float) -> None:
@@ -238,8 +262,9 @@ class Store:
         read: Unfolded,
         changes: Mapping[Group, Mapping[int, bytes]],
         popcounts: Mapping[Group, bytes],
-        folded: int,
+        folded: Mapping[Group, int],
         late: int,
+        seconds: float,
     ) -> bool:
         """Write whole new tallies and move the cursor past what was read, all or nothing.
 
@@ -247,21 +272,24 @@ class Store:
             read: What the tallies were computed from.
             changes: Per group the touched cohorts and their packed counts.
             popcounts: Per touched group of bit vectors its packed popcounts.
-            folded: Reports among `read` that were counted.
+            folded: Per touched group the reports among `read` that were counted.
             late: Reports among `read` that no longer could be.
+            seconds: What it took to compute this.
 
         Returns:
             False if somebody else folded or froze meanwhile: read again.
         """
         home = self._shards[shard]
-        names = ("cursor", "stream", "frozen", "counters", "groups", "popcounts")
+        names = ("cursor", "stream", "frozen", "counters", "groups", "popcounts", "reports")
         keys = [home.key(name) for name in names]
         keys += [home.tally(group.name) for group in changes]
         milliseconds, _, number = read.last.partition("-")
         kept_from = f"{milliseconds}-{int(number) + 1}"
-        arguments: list[str | bytes | int] = [read.cursor, read.last, kept_from, folded, late]
+        total, took = sum(folded.values()), round(seconds * 1e6)
+        arguments: list[str | bytes | int] = [read.cursor, read.last, kept_from, total, late, took]
         arguments += [len(changes), *(group.name for group in changes)]
         arguments += [popcounts.get(group, b"") for group in changes]
+        arguments += [folded[group] for group in changes]
         for index, cohorts in enumerate(changes.values(), start=1):
             for cohort, packed in cohorts.items():
                 arguments += (index, cohort, packed)
@@ -360,15 +388,23 @@ class Store:
         Keys: batches, duplicates, clones, and gaps: batches whose sequence skips numbers, for
         their device or a restored ledger has lost some; accepted and each reason of refusal, in
         reports; folded and late, in accepted reports. What is accepted and neither folded nor late
-        is the lag.
+        is the lag. Of the fold: commits, those lost to another folder, and the microseconds of all
+        that were not.
         """
-        total: Counter[str] = Counter(dict.fromkeys((*_LETTERS, *_EVENTS), 0))
-        for shard in self._shards:
-            for name, count in self._call("HGETALL", shard.key("counters")).items():
-                total[_WORDS.get(name.decode(), name.decode())] += int(count)
-        return total
+        return in_words(
+            self._call("HGETALL", shard.key("counters")).items() for shard in self._shards
+        )
 
     def lag(self) -> int:
         """Return how many accepted reports are in no tally yet."""
         total = self.counters()
         return total[ACCEPTED] - total["folded"] - total["late"]
+
+
+def in_words(counters: Iterable[Iterable[tuple[bytes, bytes]]]) -> Counter[str]:
+    """Add up shards' counters, by the names that `Store.counters` lists."""
+    total: Counter[str] = Counter(dict.fromkeys((*_LETTERS, *_EVENTS), 0))
+    for shard in counters:
+        for name, count in shard:
+            total[_WORDS.get(name.decode(), name.decode())] += int(count)
+    return total

@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from estimator.due import close_due, due
     from estimator.publish import publish_due, publish_epoch
+    from estimator.publish_figures import note
     from estimator.source import StoreSource
     from sottovoce.connect import connect
     from sottovoce.system import releases_directory
@@ -57,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         close_due(source, now)
         with Progress("epochs") as progress:
             outcomes = publish_due(source, directory, now, progress.set)
+        note(store.figures, outcomes, now)
     _print(outcomes, args.json)
     return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0
 

@@ -6,6 +6,7 @@ directory of the release files.
 """
 
 import argparse
+import secrets
 import time
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from estimator.due import close_due
     from estimator.publish import publish_due
+    from estimator.publish_figures import note
     from estimator.schedule import progress_log
     from estimator.schedule import run as run_schedule
     from estimator.source import StoreSource
@@ -36,7 +38,19 @@ def run(args: argparse.Namespace) -> int:
     def publish() -> "list[Outcome]":
         now = time.time()
         close_due(source, now)
-        return publish_due(source, releases_directory(), now, progress_log())
+        outcomes = publish_due(source, releases_directory(), now, progress_log())
+        note(store.figures, outcomes, time.time())
+        return outcomes
 
-    run_schedule(publish, every_seconds=args.every)
+    def survey() -> None:
+        versions = catalogue.load()
+        if versions.names:
+            store.figures.take_survey(
+                cap=versions.cap,
+                cheapest=versions.cheapest,
+                now=time.time(),
+                sample=secrets.SystemRandom().sample,
+            )
+
+    run_schedule(publish, args.every, survey)
     return 0

@@ -6,9 +6,13 @@ their metrics expire.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from sottovoce.commands.serve import add_server_arguments, settings_from
+
+METRICS_PORT = 9464
+"""What Prometheus exporters of OpenTelemetry use; another one if it is taken."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,13 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from client_sdk import load
-    from sottovoce.system import running
+    from sottovoce.system import free_port, running
 
     registry = load(args.metrics)
+    settings = settings_from(args)
+    if not settings.metrics_port:
+        port = free_port(settings.metrics_host, METRICS_PORT)
+        settings = replace(settings, metrics_port=port)
     with running(
         registry.text,
         args.data,
-        settings=settings_from(args),
+        settings=settings,
         with_schedule=True,
         appendfsync=args.fsync,
     ) as system:
@@ -44,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"  endpoint   {system.endpoint}")
         print(f"  write key  {system.write_key}")
         print(f"  releases   {system.releases}")
+        print(f"  metrics    http://{settings.metrics_host}:{settings.metrics_port}/metrics")
         print("Ctrl-C ends it.", flush=True)
         system.supervisor.run_until_signal(healthy=system.server.running)
     return 0

@@ -176,7 +176,7 @@ def test_a_folder_that_was_overtaken_commits_nothing(world: Any) -> None:
     read = world.store.unfolded(shard, 2000)
     world.folder.fold_once()
     change = {group: {0: pack_counts(np.full(2049, 7, np.int64))}}
-    assert not world.store.commit(shard, read, change, {}, 5, 0)
+    assert not world.store.commit(shard, read, change, {}, {group: 5}, 0, 0.0)
     assert_exactly_once(world, 200)
 
 

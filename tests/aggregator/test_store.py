@@ -145,7 +145,7 @@ def test_every_key_of_a_shard_carries_its_hash_tag(world: Any) -> None:
     tag = Shard(world.store._layout.place(device.id).shard).tag.encode()
     with redis.Redis.from_url(world.redis_url) as client:
         keys = [key for key in client.scan_iter() if not key.startswith(b"{meta}:")]
-    assert len(keys) == 10 and all(key.startswith(tag + b":") for key in keys)
+    assert len(keys) == 11 and all(key.startswith(tag + b":") for key in keys)
 
 
 def test_scripts_lost_by_the_store_are_loaded_again(world: Any) -> None:
@@ -161,7 +161,7 @@ def test_scripts_lost_by_the_store_are_loaded_again(world: Any) -> None:
 def test_only_scripts_that_drain_or_charge_may_write_into_a_full_store(script: Path) -> None:
     first = script.read_text().splitlines()[0]
     flags = dict.fromkeys(("fold", "close", "generation", "surcharge"), " flags=allow-oom")
-    flags["reports"] = " flags=no-writes"
+    flags |= dict.fromkeys(("reports", "figures", "pairs"), " flags=no-writes")
     assert first == "#!lua" + flags.get(script.stem, "")
 
 

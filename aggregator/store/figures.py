@@ -1,0 +1,177 @@
+"""The store's figures for operators: counters of its shards, and what other processes leave here.
+
+Read at each scrape of /metrics, so that restarts of servers lose nothing and several of them count
+nothing twice.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregator.connection import Connection
+from aggregator.ledger import Record
+from aggregator.store.layout import COUNTERS, SURVEY, Layout
+from aggregator.survey import Survey
+
+Sample = Callable[[Sequence[int], int], Sequence[int]]
+"""Draws so many of some numbers, like random.sample."""
+
+MOST_BUCKETS = 1024
+"""Read by one survey: up to 131,072 devices in as many as were planned, in about a second."""
+
+_ENROLLED = "enrolled"
+_LAST_PUBLISHED = "published_at"
+_PUBLISHED = "published:"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFigures:
+    """What one shard tells.
+
+    Attributes:
+        counters: As the shard names them, see `aggregator.store.store.in_words`.
+        oldest_seconds: Age of the oldest report that is not folded yet, 0 if there is none.
+        stream_bytes: Memory of its stream.
+        generation: See `aggregator.store.generation`.
+    """
+
+    counters: Sequence[tuple[bytes, bytes]]
+    oldest_seconds: float
+    stream_bytes: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the store says of itself.
+
+    Attributes:
+        used_bytes: Memory in use.
+        most_bytes: Its maxmemory, 0: no limit.
+        log_written: Whether its last write to the append-only file went well; None if it keeps
+            none.
+    """
+
+    used_bytes: int
+    most_bytes: int
+    log_written: bool | None
+
+
+class Figures:
+    """Reads figures of a store, and notes what happens in no shard."""
+
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._call = connection.call
+        self._layout = layout
+        self._figures = connection.script("figures")
+        self._pairs = connection.script("pairs")
+
+    def shards(self) -> list[ShardFigures]:
+        """Return every shard's figures."""
+        found = []
+        for shard in self._layout.all_shards:
+            keys = [shard.key(name) for name in ("counters", "stream", "cursor", "life")]
+            flat, age, size, generation = self._figures(keys, ())
+            counters = list(zip(flat[::2], flat[1::2], strict=True))
+            found.append(ShardFigures(counters, age / 1000, size, generation))
+        return found
+
+    def oldest_seconds(self) -> float:
+        """Return the age of the oldest report that is not folded yet, 0 if there is none."""
+        return max(shard.oldest_seconds for shard in self.shards())
+
+    def folded_by_metric(self) -> Counter[str]:
+        """Return the reports ever folded, by metric, over all its versions and epochs."""
+        total: Counter[str] = Counter()
+        for shard in self._layout.all_shards:
+            words = self._pairs((shard.key("reports"),), ()).decode().split()
+            for name, count in zip(words[::2], words[1::2], strict=True):
+                total[name] += int(count)
+        return total
+
+    def memory(self) -> Memory:
+        """Return what the store says of itself."""
+        memory = self._call("INFO", "memory")
+        log = self._call("INFO", "persistence")
+        written = log["aof_last_write_status"] == "ok" if log["aof_enabled"] else None
+        return Memory(int(memory["used_memory"]), int(memory["maxmemory"]), written)
+
+    # What happens in no shard
+
+    def note_enrolment(self) -> None:
+        """Count a device that is about to be enrolled."""
+        self._call("HINCRBY", COUNTERS, _ENROLLED, 1)
+
+    def enrolled(self) -> int:
+        """Return how many devices were ever enrolled."""
+        return int(self._call("HGET", COUNTERS, _ENROLLED) or 0)
+
+    def note_published(self, results: Mapping[str, int], succeeded_at: float | None) -> None:
+        """Count what became of releases.
+
+        Args:
+            results: Number of releases by result.
+            succeeded_at: Unix time, if nothing failed.
+        """
+        for result, number in results.items():
+            self._call("HINCRBY", COUNTERS, _PUBLISHED + result, number)
+        if succeeded_at is not None:
+            self._call("HSET", COUNTERS, _LAST_PUBLISHED, int(succeeded_at))
+
+    def published(self) -> tuple[dict[str, int], int | None]:
+        """Return the releases ever published by result, and when nothing had failed last."""
+        kept = {name.decode(): int(n) for name, n in self._call("HGETALL", COUNTERS).items()}
+        results = {
+            name.removeprefix(_PUBLISHED): number
+            for name, number in kept.items()
+            if name.startswith(_PUBLISHED)
+        }
+        return results, kept.get(_LAST_PUBLISHED)
+
+    # The ledger, seldom and sampled
+
+    def sampled_spending(self, most_buckets: int, sample: Sample) -> tuple[list[int], float]:
+        """Return micro-epsilon spent of the devices in some buckets, and what scales them up.
+
+        Args:
+            most_buckets: How many to read; all, if there are no more.
+            sample: Draws them.
+        """
+        buckets = range(self._layout.buckets)
+        places = list(itertools.product(self._layout.all_shards, buckets))
+        drawn = sample(range(len(places)), min(most_buckets, len(places)))
+        spent = []
+        for number in drawn:
+            shard, bucket = places[number]
+            records = self._call("HVALS", shard.in_bucket("ledger", bucket))
+            spent += [Record.unpack(record).spent for record in records]
+        return spent, len(places) / len(drawn)
+
+    def take_survey(
+        self,
+        *,
+        cap: int,
+        cheapest: int,
+        now: float,
+        sample: Sample,
+        most_buckets: int = MOST_BUCKETS,
+    ) -> Survey:
+        """Look at a sample of the ledger, and keep what was found for whoever is scraped.
+
+        Args:
+            cap: Lifetime cap in micro-epsilon, at least 1.
+            cheapest: Micro-epsilon of the cheapest first report.
+            now: Unix time in seconds.
+            sample: Draws the buckets.
+            most_buckets: How many of them to read.
+        """
+        spent, scale = self.sampled_spending(most_buckets, sample)
+        survey = Survey.of(spent, cap=cap, cheapest=cheapest, scale=scale, now=now)
+        self._call("SET", SURVEY, survey.text())
+        return survey
+
+    def survey(self) -> Survey | None:
+        """Return the last survey, None before the first."""
+        kept = self._call("GET", SURVEY)
+        return None if kept is None else Survey.read(kept)
