@@ -43,7 +43,7 @@ RESULTS = ("ok", "withheld", "failed")
 _REJECTED = "ldp_reports_rejected"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # prometheus_client keeps collectors in a dict
 class Figures:
     """Collects everything; a `prometheus_client` collector.
 

@@ -123,6 +123,8 @@ def free_port(host: str = "127.0.0.1", wanted: int = 0) -> int:
     """Return a TCP port that is free now: `wanted` if that is, any if it is 0 or taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
+        # As the server does: a port of which only closed connections are left is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, wanted))
         except OSError:

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FLOORS = ("client_sdk", "aggregator", "estimator", "sottovoce")
 SERVER_PACKAGES = {"flask", "werkzeug", "redis", "numpy", "scipy", "gunicorn", "apscheduler"}
+SERVER_PACKAGES |= {"prometheus_client"}
 UPLOAD_PACKAGES = {"requests", "urllib3", "cryptography"}  # urllib3 is part of requests
 PYTEST_PLUGIN = "pytest_plugin"  # loaded by pytest, where that is installed, and by nothing else
 

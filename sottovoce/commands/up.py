@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     registry = load(args.metrics)
     settings = settings_from(args)
     if not settings.metrics_port:
-        port = free_port(settings.metrics_host, METRICS_PORT)
+        wanted = METRICS_PORT if settings.port != METRICS_PORT else 0
+        port = free_port(settings.metrics_host, wanted)
         settings = replace(settings, metrics_port=port)
     with running(
         registry.text,

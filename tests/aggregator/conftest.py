@@ -259,16 +259,16 @@ def environment_of(world: World) -> dict[str, str]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[World], Gunicorn]]:
-    """Start gunicorn for a world; the current time is then the real one."""
+def serve() -> Iterator[Callable[..., Gunicorn]]:
+    """Start gunicorn for a world, with further variables; the time is then the real one."""
     running = []
 
-    def start(world: World) -> Gunicorn:
+    def start(world: World, **environment: str) -> Gunicorn:
         world.now = time.time()
         port = free_port()
         process = subprocess.Popen(
             [sys.executable, "-c", RUN_SERVER],
-            env=environment_of(world) | {"SOTTOVOCE_PORT": str(port)},
+            env=environment_of(world) | {"SOTTOVOCE_PORT": str(port)} | environment,
             cwd=Path(__file__).parents[2],
             start_new_session=True,
         )
