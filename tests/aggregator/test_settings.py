@@ -27,6 +27,12 @@ def test_every_variable_is_read() -> None:
         "SOTTOVOCE_PLANNED_DEVICES": "10000000",
         "SOTTOVOCE_FOLD_INTERVAL": "0.25",
         "SOTTOVOCE_STORE_TIMEOUT": "2",
+        "SOTTOVOCE_STORE_DIRECTORY": "/srv/store",
+        "SOTTOVOCE_READY_FOLD_LAG": "90",
+        "SOTTOVOCE_METRICS_PORT": "9464",
+        "SOTTOVOCE_METRICS_HOST": "10.0.0.5",
+        "SOTTOVOCE_LOG_FORMAT": "text",
+        "SOTTOVOCE_LOG_LEVEL": "warning",
     }
     assert ServerSettings.from_env(environment) == ServerSettings(
         redis_url="rediss://store.example.org:6380/0",
@@ -41,6 +47,12 @@ def test_every_variable_is_read() -> None:
         planned_devices=10_000_000,
         fold_interval_seconds=0.25,
         store_timeout_seconds=2.0,
+        store_directory=Path("/srv/store"),
+        ready_fold_lag_seconds=90.0,
+        metrics_port=9464,
+        metrics_host="10.0.0.5",
+        log_format="text",
+        log_level="warning",
     )
 
 

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import requests
 
 from client_sdk import Client
 from client_sdk.epochs import label
@@ -57,8 +59,11 @@ class Running:
             lines.append(line)
             if line.startswith("Ctrl-C"):
                 break
-        printed = dict(line.split(maxsplit=1) for line in "".join(lines).splitlines()[1:2])
+        printed = dict(
+            re.findall(r"^  (endpoint|metrics) +(.*)$", "".join(lines), flags=re.MULTILINE)
+        )
         assert printed["endpoint"] == f"http://127.0.0.1:{self.port}"
+        self.metrics = printed["metrics"]
         self.write_key = json.loads((data / "keys.json").read_text())["write_key"]
 
     def report(self, state: Path, value: str) -> None:
@@ -101,6 +106,7 @@ def test_what_was_reported_survives_the_end_of_everything(sottovoce, metrics, tm
     system = Running(sottovoce, metrics, data)
     for device in range(5):
         system.report(tmp_path / f"device{device}", "dark")
+    assert "ldp_redis_up 1.0\n" in requests.get(system.metrics, timeout=10).text
     system.process.send_signal(number)
     system.process.wait(30)
     wait_until(lambda: not processes_naming(data), 40)
@@ -117,6 +123,15 @@ def test_what_was_reported_survives_the_end_of_everything(sottovoce, metrics, tm
     assert published.returncode == 0, published.stderr
     shown = json.loads(command(data, "releases", "theme", epoch, "--json").stdout)
     assert [release["n"] for release in shown] == [8]
+    told = requests.get(system.metrics, timeout=10).text
+    for line in (
+        'ldp_batches_total{outcome="accepted"} 8.0',
+        'ldp_reports_accepted_total{metric="theme"} 8.0',
+        "ldp_devices_enrolled_total 8.0",
+        'ldp_key_age_seconds{kind="master"}',
+        "ldp_store_disk_free_ratio",
+    ):
+        assert f"\n{line}" in told, line
     ledger = json.loads(command(data, "ledger", "--json").stdout)
     assert (ledger["devices"], ledger["highest"]) == (8, 1.0)
     device = command(data, "ledger", "--state", str(tmp_path / "device0"), "--json")
