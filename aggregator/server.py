@@ -1,5 +1,6 @@
 """Runs the aggregation server: the application under gunicorn."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -20,6 +21,10 @@ from client_sdk.registry import load
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
+_log = logging.getLogger(__name__)
+
+MOST_MEMORY_SHARE = 0.45
+
 
 def prepare(settings: ServerSettings) -> None:
     """Check the store, claim it if it is new, and register metrics.toml if one is set.
@@ -32,6 +37,7 @@ def prepare(settings: ServerSettings) -> None:
     try:
         store.check()
         store.raise_generation(time.time())
+        _warn_of_memory(store)
         catalogue = Catalogue(store)
         if settings.metrics_file is not None:
             registry = load(settings.metrics_file)
@@ -40,6 +46,19 @@ def prepare(settings: ServerSettings) -> None:
         catalogue.load()
     finally:
         store.close()
+
+
+def _warn_of_memory(store: Store) -> None:
+    """Rewriting the append-only file forks the store, which may take as much memory again."""
+    memory = store.figures.memory()
+    most = MOST_MEMORY_SHARE * memory.machine_bytes
+    if not 0 < memory.most_bytes <= most:
+        _log.warning(
+            "the store's maxmemory should be at most %d, %d %% of its machine's memory; it is %s",
+            most,
+            100 * MOST_MEMORY_SHARE,
+            memory.most_bytes or "0, no limit",
+        )
 
 
 def run(settings: ServerSettings) -> None:

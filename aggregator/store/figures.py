@@ -49,12 +49,14 @@ class Memory:
     Attributes:
         used_bytes: Memory in use.
         most_bytes: Its maxmemory, 0: no limit.
+        machine_bytes: Memory of its machine.
         log_written: Whether its last write to the append-only file went well; None if it keeps
             none.
     """
 
     used_bytes: int
     most_bytes: int
+    machine_bytes: int
     log_written: bool | None
 
 
@@ -95,7 +97,8 @@ class Figures:
         memory = self._call("INFO", "memory")
         log = self._call("INFO", "persistence")
         written = log["aof_last_write_status"] == "ok" if log["aof_enabled"] else None
-        return Memory(int(memory["used_memory"]), int(memory["maxmemory"]), written)
+        used, most = int(memory["used_memory"]), int(memory["maxmemory"])
+        return Memory(used, most, int(memory["total_system_memory"]), written)
 
     # What happens in no shard
 

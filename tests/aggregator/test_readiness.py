@@ -15,6 +15,7 @@ from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
 from aggregator.embedded import EmbeddedServer
 from aggregator.readiness import LEAST_FREE_SHARE, Readiness, free_share_of
+from aggregator.server import prepare
 from aggregator.settings import ServerSettings, SettingsError
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, SHAPE
 from client_sdk.report import PROBLEM_TYPE
@@ -175,6 +176,18 @@ def test_a_server_outlives_its_store_and_is_ready_again_at_once(
         # Nothing is remembered of the outage, so the first question is answered with yes.
         assert requests.get(server.url + "/readyz", timeout=10).status_code == 200
         assert server.post(device, body).json()["verdict"] == "accepted"
+
+
+def test_a_store_that_may_outgrow_its_machine_is_warned_of_at_start(
+    world: World, admin: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = int(admin.info("memory")["total_system_memory"])
+    ours = admin.config_get("maxmemory")["maxmemory"]
+    for most, warned in ((machine // 2, True), (0, True), (2 * machine // 5, False)):
+        caplog.clear()
+        with setting(admin, "maxmemory", most, ours):
+            prepare(world.settings)
+        assert ("maxmemory should be at most" in caplog.text) == warned
 
 
 def test_version_names_the_schema(world: World) -> None:
