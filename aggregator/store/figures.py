@@ -73,7 +73,7 @@ class Figures:
         """Return every shard's figures."""
         found = []
         for shard in self._layout.all_shards:
-            keys = [shard.key(name) for name in ("counters", "stream", "cursor", "life")]
+            keys = [shard.key(name) for name in ("counters", "stream", "life")]
             flat, age, size, generation = self._figures(keys, ())
             counters = list(zip(flat[::2], flat[1::2], strict=True))
             found.append(ShardFigures(counters, age / 1000, size, generation))

@@ -1,7 +1,10 @@
 """/readyz: each thing that uploads depend on turned off and on again."""
 
+import random
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,6 +191,48 @@ def test_a_store_that_may_outgrow_its_machine_is_warned_of_at_start(
         with setting(admin, "maxmemory", most, ours):
             prepare(world.settings)
         assert ("maxmemory should be at most" in caplog.text) == warned
+
+
+@pytest.mark.slow
+def test_a_store_of_a_million_devices_loads_behind_a_live_server(
+    new_world: Callable[..., World], serve: Callable[..., Gunicorn], tmp_path: Path
+) -> None:
+    # server.md, section 5, row 16: alive throughout, ready within 15 s; docs/benchmarks.md has ours.
+    directory, devices = tmp_path / "store", 1_000_000
+    with EmbeddedServer.start(directory, appendfsync="everysec") as store:
+        world = new_world(store.url, planned_devices=devices)
+        shards, buckets = world.store._layout.all_shards, range(world.settings.buckets)
+        each = -(-devices // (len(shards) * len(buckets)))
+        record = bytes(25) + b"\1"
+        with redis.Redis.from_url(store.url) as client:
+            for shard in shards:
+                pipeline = client.pipeline(transaction=False)
+                for bucket in buckets:
+                    names = (n.to_bytes(8, "big") for n in range(each))
+                    pipeline.hset(
+                        shard.in_bucket("ledger", bucket), mapping=dict.fromkeys(names, record)
+                    )
+                pipeline.execute()
+        server = serve(world)
+    seen = [requests.get(server.url + "/readyz", timeout=10).json()["reason"]]
+    stopping = threading.Event()
+
+    def watch() -> None:
+        while not stopping.wait(0.02):
+            assert requests.get(server.url + "/livez", timeout=10).status_code == 200
+            answer = requests.get(server.url + "/readyz", timeout=10)
+            seen.append(answer.json().get("reason", "ready"))
+
+    watcher = ThreadPoolExecutor().submit(watch)
+    began = time.monotonic()
+    with EmbeddedServer.start(directory, appendfsync="everysec"):
+        while "ready" not in seen and not watcher.done():
+            time.sleep(0.02)
+        print(f"ready after {time.monotonic() - began:.1f} s")
+        stopping.set()
+        watcher.result()
+        assert world.store.figures.sampled_spending(1, random.sample)[1] > 1
+    assert set(seen) == {"store", "ready"}
 
 
 def test_version_names_the_schema(world: World) -> None:
