@@ -197,7 +197,7 @@ def test_a_store_that_may_outgrow_its_machine_is_warned_of_at_start(
 def test_a_store_of_a_million_devices_loads_behind_a_live_server(
     new_world: Callable[..., World], serve: Callable[..., Gunicorn], tmp_path: Path
 ) -> None:
-    # server.md, section 5, row 16: alive throughout, ready within 15 s; docs/benchmarks.md has ours.
+    # server.md, section 5, row 16: alive throughout, ready within 15 s (docs/benchmarks.md).
     directory, devices = tmp_path / "store", 1_000_000
     with EmbeddedServer.start(directory, appendfsync="everysec") as store:
         world = new_world(store.url, planned_devices=devices)
