@@ -233,7 +233,7 @@ def test_uploads_are_counted_by_outcome_metric_and_reason(watched: Watched) -> N
     assert value(series, "ldp_fold_lag_reports") == value(series, "ldp_fold_lag_seconds") == 0
     assert value(series, "ldp_fold_duration_seconds_count") == 1
     assert 0 < value(series, "ldp_fold_duration_seconds_sum") < 60
-    assert value(series, "ldp_redis_up") == 1 and value(series, "ldp_redis_maxmemory_bytes") > 0
+    assert value(series, "ldp_redis_up") == 1 and value(series, "ldp_redis_used_memory_bytes") > 0
     assert value(series, "ldp_store_restored") == 0 < value(series, "ldp_store_generation")
 
 

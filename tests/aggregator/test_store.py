@@ -145,7 +145,7 @@ def test_every_key_of_a_shard_carries_its_hash_tag(world: Any) -> None:
     tag = Shard(world.store._layout.place(device.id).shard).tag.encode()
     with redis.Redis.from_url(world.redis_url) as client:
         keys = [key for key in client.scan_iter() if not key.startswith(b"{meta}:")]
-    assert len(keys) == 11 and all(key.startswith(tag + b":") for key in keys)
+    assert len(keys) == 12 and all(key.startswith(tag + b":") for key in keys)
 
 
 def test_scripts_lost_by_the_store_are_loaded_again(world: Any) -> None:
