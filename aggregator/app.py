@@ -7,6 +7,7 @@ logged about a request that could name a device or an address.
 import json
 import time
 from collections.abc import Callable
+from importlib.resources import files
 
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
@@ -48,6 +49,7 @@ def create_app(
     """
     readiness = readiness or Readiness(store, catalogue)
     app = Flask(__name__, static_folder=None)
+    app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
     _answer_errors_as_problems(app)
 
     @app.post(DEVICES_PATH)
@@ -91,6 +93,12 @@ def create_app(
     @app.get("/version")
     def tell_version() -> Response:
         return _json({"name": "sottovoce", "version": version(), "schema": SCHEMA})
+
+    contract = files("aggregator").joinpath("openapi.yaml").read_bytes()
+
+    @app.get("/openapi.yaml")
+    def show_contract() -> Response:
+        return Response(contract, content_type="application/yaml")
 
     return app
 

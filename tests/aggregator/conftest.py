@@ -33,6 +33,7 @@ from client_sdk.report import (
     encode_batch,
     report_to_json,
 )
+from tests.aggregator.contract import check, conforming
 
 NOW = 1_796_040_000.0  # 30 November 2026, 12:00 UTC, a Monday
 REGISTRY = """
@@ -135,9 +136,10 @@ class World:
     app: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.app = create_app(
+        app = create_app(
             store=self.store, keys=self.keys, catalogue=self.catalogue, clock=lambda: self.now
         )
+        self.app = conforming(app)
 
     @property
     def folder(self) -> Folder:
@@ -236,9 +238,11 @@ class Gunicorn:
     process: subprocess.Popen[bytes]
 
     def post(self, device: Device, body: bytes, session: Any = requests) -> requests.Response:
-        return session.post(
+        answer: requests.Response = session.post(
             self.url + REPORTS_PATH, data=body, headers=device.headers(body), timeout=30
         )
+        check(answer, "POST", REPORTS_PATH)
+        return answer
 
 
 RUN_SERVER = """

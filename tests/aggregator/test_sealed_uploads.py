@@ -26,6 +26,7 @@ from client_sdk.sealing import (
 )
 from client_sdk.testing import WsgiTransport
 from client_sdk.transport import Reply
+from tests.aggregator.contract import conforming
 
 TODAY = date(2026, 11, 30)
 
@@ -55,13 +56,14 @@ def post_sealed(world: Any, sealed: bytes, **headers: str) -> Any:
 
 
 def app_of(world: Any, *, plain_uploads: bool = True) -> Any:
-    return create_app(
+    app = create_app(
         store=world.store,
         keys=KeyFile(world.settings.keys_file),
         catalogue=world.catalogue,
         clock=lambda: world.now,
         plain_uploads=plain_uploads,
     )
+    return conforming(app)
 
 
 def registry_with(world: Any, keys: Keys) -> Registry:

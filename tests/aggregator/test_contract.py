@@ -1,0 +1,324 @@
+"""The contract: aggregator/openapi.yaml is valid, complete, and kept by every answer."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+from aggregator import intake
+from aggregator.app import create_app
+from aggregator.batch import Verdict
+from aggregator.connection import Connection
+from aggregator.problems import _KINDS
+from aggregator.rotation import rotate_sealing
+from aggregator.store import Store
+from aggregator.witness import Witness
+from client_sdk.authentication import MAC_HEADER
+from client_sdk.report import (
+    ACCEPTED,
+    DEVICES_PATH,
+    FORMAT_VERSION,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_REPORTS,
+    PROBLEM_TYPE,
+    REFUSAL_REASONS,
+    REPORTS_PATH,
+    SEALED_TYPE,
+)
+from tests.aggregator import contract
+from tests.aggregator.contract import DOCUMENT
+
+COMPONENTS = DOCUMENT["components"]
+SCHEMAS = COMPONENTS["schemas"]
+ROOT = "urn:contract"
+REGISTRY: Registry[Any] = Registry().with_resource(
+    ROOT, Resource(contents=DOCUMENT, specification=DRAFT202012)
+)
+
+
+def followed(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of the document, or what it refers to if it does nothing else."""
+    while part.keys() == {"$ref"}:
+        found: Any = DOCUMENT
+        for name in part["$ref"].removeprefix("#/").split("/"):
+            found = found[name]
+        part = found
+    return part
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method, operation in item.items():
+            yield method.upper(), path, operation
+
+
+def responses() -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """(operation, status, response) for all; those of any address last."""
+    for method, path, operation in operations():
+        for status, response in operation["responses"].items():
+            yield f"{method} {path}", int(status), followed(response)
+    for name, status in (("NotFound", 404), ("MethodNotAllowed", 405)):
+        yield "any", status, COMPONENTS["responses"][name]
+
+
+def kinds_of(response: dict[str, Any]) -> set[str]:
+    media = response["content"].get("application/problem+json")
+    if media is None:
+        return set()
+    whole = media["schema"]
+    return {
+        followed(schema)["properties"]["type"]["const"].removeprefix(PROBLEM_TYPE)
+        for schema in whole.get("oneOf", [whole])
+    }
+
+
+def test_the_contract_is_valid_openapi_3_1() -> None:
+    errors = list(OpenAPIV31SpecValidator(DOCUMENT).iter_errors())
+    assert errors == []
+    assert DOCUMENT["openapi"].startswith("3.1.")
+
+
+def media_types() -> Iterator[Any]:
+    bodies = [(f"{m} {p}", o["requestBody"]) for m, p, o in operations() if "requestBody" in o]
+    answers = [(f"{where} {status}", response) for where, status, response in responses()]
+    for where, part in bodies + answers:
+        for name, media in part["content"].items():
+            for example, shown in media.get("examples", {}).items():
+                yield pytest.param(media["schema"], shown["value"], id=f"{where} {name} {example}")
+
+
+@pytest.mark.parametrize(("schema", "value"), list(media_types()))
+def test_every_example_is_valid(schema: dict[str, Any], value: object) -> None:
+    absolute = json.loads(json.dumps(schema).replace('"#/', f'"{ROOT}#/'))
+    Draft202012Validator(absolute, registry=REGISTRY).validate(value)
+
+
+def test_every_answer_in_json_has_an_example() -> None:
+    for where, status, response in responses():
+        for name, media in response["content"].items():
+            assert "json" not in name or media["examples"], (where, status)
+
+
+def test_every_problem_kind_is_in_the_contract_and_no_other() -> None:
+    promised = {(kind, status) for _, status, found in responses() for kind in kinds_of(found)}
+    assert promised == {(kind, int(status)) for kind, (status, _) in _KINDS.items()}
+
+
+def test_titles_in_examples_are_the_servers() -> None:
+    for _, _, response in responses():
+        for media in response["content"].values():
+            for shown in media.get("examples", {}).values():
+                kind = str(shown["value"].get("type", "")).removeprefix(PROBLEM_TYPE)
+                assert not kind or shown["value"]["title"] == _KINDS[kind][1]
+
+
+def test_every_route_is_in_the_contract_and_no_other(world: Any) -> None:
+    routes = {
+        (method, rule.rule)
+        for rule in world.app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+    assert routes == {(method, path) for method, path, _ in operations()}
+
+
+def test_figures_in_the_contract_are_those_of_the_code() -> None:
+    batch, report = SCHEMAS["Batch"]["properties"], SCHEMAS["Report"]["properties"]
+    assert batch["version"] == {"const": FORMAT_VERSION}
+    assert batch["reports"]["maxItems"] == MAX_BATCH_REPORTS
+    assert batch["sequence"]["maximum"] == intake.MOST_SEQUENCE
+    assert report["epoch"]["maximum"] == intake.MOST_EPOCH
+    assert report["metric"]["pattern"] == f"^{intake._NAME.pattern}$"
+    assert report["cohort"]["maximum"] == intake._MOST_COHORT
+    number, text = report["response"]["oneOf"]
+    assert number["maximum"] == intake._MOST_CELL
+    assert text["pattern"] == f"^{intake._HEX_RESPONSE.pattern}$"
+    answer = SCHEMAS["Answer"]["properties"]
+    assert answer["reports"]["items"]["enum"] == [ACCEPTED, *REFUSAL_REASONS]
+    told = {*answer["verdict"]["enum"], SCHEMAS["CloneSuspected"]["properties"]["verdict"]["const"]}
+    assert told == set(get_args(Verdict))
+    uploads = DOCUMENT["paths"][REPORTS_PATH]["post"]["requestBody"]
+    assert set(uploads["content"]) == {"application/json", SEALED_TYPE}
+    assert str(MAX_BATCH_BYTES) in uploads["description"]
+    assert COMPONENTS["securitySchemes"]["deviceMac"]["name"] == MAC_HEADER
+
+
+def test_the_server_shows_the_contract(world: Any) -> None:
+    answer = world.app.test_client().get("/openapi.yaml")
+    assert answer.content_type == "application/yaml"
+    assert yaml.safe_load(answer.data) == DOCUMENT
+
+
+def post(world: Any, path: str, body: bytes = b"", **headers: str) -> Any:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return world.app.test_client().post(path, data=body, headers=given)
+
+
+def away(world: Any) -> Any:
+    """The client of an app whose store cannot be reached."""
+    witness = Witness.beside(world.settings.keys_file)
+    world.store.close()
+    world.store = Store(Connection("redis://127.0.0.1:1", 1.0), world.store._layout, witness)
+    world.__post_init__()
+    return world.app.test_client()
+
+
+def cloned(world: Any) -> Any:
+    device = world.device()
+    world.send(device, device.batch(world.report("theme"), sequence=1))
+    return world.send(device, device.batch(world.report("crashed"), sequence=1))
+
+
+def sealed_to_a_stranger(world: Any) -> Any:
+    return post(world, REPORTS_PATH, b"\1\0\7" + bytes(100), Content_Type=SEALED_TYPE)
+
+
+def plain_where_sealing_is_required(world: Any) -> Any:
+    rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+    world.app = contract.conforming(
+        create_app(
+            store=world.store, keys=world.keys, catalogue=world.catalogue, plain_uploads=False
+        )
+    )
+    return post(world, REPORTS_PATH, b"{}", Content_Type="application/json")
+
+
+def while_away(world: Any, path: str) -> Any:
+    device = world.device()
+    client = away(world)
+    if path == "/readyz":
+        return client.get(path)
+    return world.send(device, device.batch(world.report("theme")))
+
+
+def posted(path: str, body: bytes = b"", **headers: str) -> Callable[[Any], Any]:
+    return lambda world: post(world, path, body, **headers)
+
+
+def got(path: str) -> Callable[[Any], Any]:
+    return lambda world: world.app.test_client().get(path)
+
+
+def enrolling(body: bytes) -> Callable[[Any], Any]:
+    return lambda world: world.enrol(body)
+
+
+def uploading(spoil: Callable[[bytes], bytes] = bytes, **headers: str) -> Callable[[Any], Any]:
+    def send(world: Any) -> Any:
+        device = world.device()
+        return world.send(device, spoil(device.batch(world.report("theme"))), **headers)
+
+    return send
+
+
+JSON = "application/json"
+LONG = b" " * (MAX_BATCH_BYTES + 1)
+DEVICES, REPORTS = f"POST {DEVICES_PATH}", f"POST {REPORTS_PATH}"
+PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
+    (DEVICES, 201, None): enrolling(b"{}"),
+    (DEVICES, 400, "malformed"): enrolling(b"[]"),
+    (DEVICES, 401, "bad_write_key"): posted(DEVICES_PATH),
+    (DEVICES, 411, "length_required"): posted(DEVICES_PATH, Transfer_Encoding="chunked"),
+    (DEVICES, 413, "too_large"): enrolling(LONG),
+    (DEVICES, 415, "unsupported_media"): posted(DEVICES_PATH, b"{}", Content_Type="text/plain"),
+    (REPORTS, 200, None): uploading(),
+    (REPORTS, 400, "malformed"): uploading(lambda body: body[:-1]),
+    (REPORTS, 400, "unknown_sealing_key"): sealed_to_a_stranger,
+    (REPORTS, 401, "bad_mac"): uploading(Sottovoce_MAC="0" * 64),
+    (REPORTS, 409, "clone_suspected"): cloned,
+    (REPORTS, 411, "length_required"): posted(REPORTS_PATH, Transfer_Encoding="chunked"),
+    (REPORTS, 413, "too_large"): posted(REPORTS_PATH, LONG, Content_Type=JSON),
+    (REPORTS, 415, "unsupported_media"): uploading(Content_Encoding="gzip"),
+    (REPORTS, 415, "sealing_required"): plain_where_sealing_is_required,
+    (REPORTS, 503, "unavailable"): lambda world: while_away(world, REPORTS_PATH),
+    ("GET /livez", 200, None): got("/livez"),
+    ("GET /readyz", 200, None): got("/readyz"),
+    ("GET /readyz", 503, "unavailable"): lambda world: while_away(world, "/readyz"),
+    ("GET /version", 200, None): got("/version"),
+    ("GET /openapi.yaml", 200, None): got("/openapi.yaml"),
+    ("any", 404, "not_found"): got("/nowhere"),
+    ("any", 405, "method_not_allowed"): got(REPORTS_PATH),
+}
+
+
+def test_every_answer_of_the_contract_but_a_bug_is_provoked_here() -> None:
+    promised = {
+        (where, status, kind)
+        for where, status, response in responses()
+        for kind in kinds_of(response) or {None}
+    }
+    assert {answer for answer in promised if answer[2] != "internal"} == set(PROVOKED)
+
+
+@pytest.mark.parametrize("answer", list(PROVOKED), ids=str)
+def test_every_answer_of_the_contract_can_be_had(
+    world: Any, answer: tuple[str, int, str | None]
+) -> None:
+    _, status, kind = answer
+    given = PROVOKED[answer](world)  # the client checks it against the contract
+    assert given.status_code == status
+    assert kind is None or given.json["type"] == PROBLEM_TYPE + kind
+
+
+def test_a_bug_is_a_problem_document_too(world: Any) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    world.app.view_functions["live"] = fail
+    answer = world.app.test_client().get("/livez")
+    assert answer.status_code == 500
+    assert answer.json["type"] == PROBLEM_TYPE + "internal"
+
+
+@pytest.mark.parametrize("path", sorted(DOCUMENT["paths"]))
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "TRACE"])
+def test_every_method_is_answered_as_the_contract_says(world: Any, path: str, method: str) -> None:
+    answer = world.app.test_client().open(path, method=method)
+    listed = {name.upper() for name in DOCUMENT["paths"][path]}
+    if method == "OPTIONS" or answer.status_code == 405:
+        assert set(answer.headers["Allow"].split(", ")) >= listed | {"OPTIONS"}
+    if method == "HEAD":
+        whole = world.app.test_client().get(path)
+        assert answer.data == b"" and answer.headers == whole.headers
+        assert answer.status_code == whole.status_code
+    elif method not in listed | {"OPTIONS"}:
+        assert answer.status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "//v1/reports",
+        "/v1//reports",
+        "/v1/reports/",
+        "/V1/reports",
+        "/v1/reports/%00",
+        "/v1/%ff",
+        "/../v1/reports",
+        "/" + "a" * 4000,
+    ],
+)
+def test_an_address_that_is_not_listed_is_a_404_and_never_a_redirect(world: Any, path: str) -> None:
+    for method in ("GET", "POST"):
+        assert world.app.test_client().open(path, method=method).status_code == 404
+
+
+def test_the_contract_travels_with_the_package() -> None:
+    assert Path(str(contract.PATH)).parent.joinpath("app.py").exists()
+
+
+def test_an_answer_outside_the_contract_is_noticed(world: Any) -> None:
+    world.app.view_functions["live"] = lambda: ({"status": "alive", "device": "0"}, 200)
+    with pytest.raises(BaseExceptionGroup):
+        world.app.test_client().get("/livez")
+    world.app.view_functions["live"] = lambda: ({"status": "alive"}, 202)
+    with pytest.raises(BaseExceptionGroup):
+        world.app.test_client().get("/livez")
