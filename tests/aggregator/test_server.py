@@ -94,29 +94,6 @@ def test_a_chunked_body_is_refused_unread(world: Any, server: Any) -> None:
     assert world.contents() == {}
 
 
-@pytest.mark.parametrize(
-    "framing",
-    [
-        "Content-Length: {n}\nTransfer-Encoding: chunked",
-        "Transfer-Encoding: chunked, identity\nContent-Length: {n}",
-        "Content-Length: {n}\nContent-Length: 1",
-        "Content-Length: -1",
-        "Content-Length: abc",
-    ],
-)
-def test_ambiguous_framing_is_refused(world: Any, server: Any, framing: str) -> None:
-    device = world.device()
-    body = device.batch(world.report("theme"))
-    head = (
-        f"POST {REPORTS_PATH} HTTP/1.1\nHost: test\nContent-Type: application/json\n"
-        f"{MAC_HEADER}: {device.headers(body)[MAC_HEADER]}\nConnection: close\n"
-        f"{framing.format(n=len(body))}\n\n"
-    )
-    answer, _ = raw(server, head, iter([body]))
-    assert answer.split()[1][:1] == b"4"
-    assert world.contents() == {}
-
-
 def test_a_body_that_never_ends_is_not_taken(world: Any, server: Any) -> None:
     device = world.device()
     body = device.batch(world.report("theme"))
