@@ -1,0 +1,74 @@
+"""schemathesis against the server as it runs: all its checks, on uploads that are signed."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.rotation import rotate_sealing
+from tests.aggregator import contract
+
+ROOT = Path(__file__).parents[2]
+HOOKS = "tests.aggregator.signing_hooks"
+CONFIG = """
+[checks.positive_data_acceptance]
+# What a schema cannot say: a budget of bytes, who signed, and which sequences a device has used.
+expected-statuses = ["2xx", 401, 409, 413]
+
+[checks.negative_data_rejection]
+expected-statuses = [400, 401, 405, 411, 413, 415]
+"""
+
+
+def run_schemathesis(
+    world: Any, server: Any, directory: Path, examples: int, seed: int
+) -> Counter[str]:
+    """Fuzz every operation; return how many batches, reports and so on the server counted."""
+    config = directory / "schemathesis.toml"
+    config.write_text(CONFIG)
+    command = [
+        *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"),
+        *(str(contract.PATH), "--url", server.url, "--checks", "all"),
+        *("--phases", "examples,coverage,fuzzing", "--max-examples", str(examples)),
+        *("--seed", str(seed), "--generation-database", "none", "--no-color"),
+        *("--warnings", "off"),
+    ]
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "SCHEMATHESIS_HOOKS": HOOKS,
+        "SOTTOVOCE_KEYS_FILE": str(world.settings.keys_file),
+        "SOTTOVOCE_FUZZ_REPORT": world.report("theme", 1),
+    }
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return world.store.counters()
+
+
+@pytest.fixture
+def server(world: Any, serve: Callable[[Any], Any]) -> Any:
+    world.keys = rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+    return serve(world)
+
+
+def test_generated_requests_are_answered_as_the_contract_says(
+    world: Any, server: Any, tmp_path: Path
+) -> None:
+    counted = run_schemathesis(world, server, tmp_path, examples=25, seed=1)
+    # It was not only the front door that was tried.
+    assert counted["accepted"] >= 3 and counted["unknown_metric"] and counted["clones"]
+
+
+@pytest.mark.slow
+def test_many_generated_requests_are_answered_as_the_contract_says(
+    world: Any, server: Any, tmp_path: Path
+) -> None:
+    counted = run_schemathesis(world, server, tmp_path, examples=400, seed=2)
+    assert counted["accepted"] >= 40 and counted["clones"]
