@@ -24,9 +24,11 @@ def server(world: Any, serve: Callable[[Any], Any]) -> Any:
 def answers(server: Any, data: bytes) -> list[tuple[int, bytes]]:
     """Send bytes as they are; return status and body of each answer until the server hangs up."""
     where = urlsplit(server.url)
-    with socket.create_connection((where.hostname, where.port), timeout=20) as connection:
-        stream = connection.makefile("rb")
-        found: list[tuple[int, bytes]] = []
+    found: list[tuple[int, bytes]] = []
+    with (
+        socket.create_connection((where.hostname, where.port), timeout=20) as connection,
+        connection.makefile("rb") as stream,
+    ):
         try:
             connection.sendall(data)
             while line := stream.readline():
@@ -40,7 +42,7 @@ def answers(server: Any, data: bytes) -> list[tuple[int, bytes]]:
                     found.append((status, stream.read(length)))
         except ConnectionResetError:  # it had not read all when it hung up
             pass
-        return found
+    return found
 
 
 def status(server: Any, data: bytes) -> int:
@@ -239,9 +241,11 @@ def test_a_body_that_is_refused_unread_is_no_request(world: Any, server: Any) ->
         assert all(b"version" not in body for _, body in found)
 
 
-def test_bad_http_is_not_logged(capfd: pytest.CaptureFixture[str], world: Any, server: Any) -> None:
+def test_bad_http_is_not_logged(
+    capfd: pytest.CaptureFixture[str], world: Any, serve: Callable[[Any], Any]
+) -> None:
     # gunicorn would warn with the sender's address, and quote line or header.
-    capfd.readouterr()
+    server = serve(world)
     for line in (b"GET /planted HTTP/9.9", b"PLANTED", b"GET /livez HTTP/1.1\r\nExpect: planted"):
         assert status(server, line + b"\r\nHost: test\r\n\r\n") >= 400
     rest = b"Host: test\r\nSCRIPT_NAME: /planted\r\nConnection: close\r\n\r\n"
