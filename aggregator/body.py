@@ -1,5 +1,6 @@
 """Reading a request's body, only if it is plain and short: checked before a byte is read."""
 
+import re
 from collections.abc import Mapping
 
 from flask import Request
@@ -11,6 +12,7 @@ from client_sdk.sealing import OVERHEAD_BYTES
 
 JSON_TYPE = "application/json"
 _PLAIN = {JSON_TYPE: MAX_BATCH_BYTES}
+_LENGTH = re.compile(r"[0-9]{1,18}")
 _SEALED = {SEALED_TYPE: MAX_BATCH_BYTES + OVERHEAD_BYTES}
 
 
@@ -20,7 +22,7 @@ def read_json_body(request: Request) -> bytes:
     Raises:
         Problem: No length in advance, too long, encoded, not JSON by its header, or cut off.
     """
-    if "Transfer-Encoding" not in request.headers and not request.content_length:
+    if "Transfer-Encoding" not in request.headers and not _length(request):
         return b""
     return _read(request, _PLAIN)
 
@@ -43,10 +45,11 @@ def read_upload(request: Request, *, plain: bool) -> tuple[bytes, bool]:
 
 def _read(request: Request, limits: Mapping[str, int]) -> bytes:
     """Read a body of one of some types, each with its limit in bytes."""
-    if "Transfer-Encoding" in request.headers or request.content_length is None:
+    length = _length(request)
+    if "Transfer-Encoding" in request.headers or length is None:
         raise Problem("length_required", "Content-Length is required", "Content-Length")
     most = limits.get(request.mimetype, MAX_BATCH_BYTES)
-    if request.content_length > most:
+    if length > most:
         limit = f"the body must have at most {most} bytes"
         raise Problem("too_large", limit, "Content-Length")
     if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
@@ -57,6 +60,16 @@ def _read(request: Request, limits: Mapping[str, int]) -> bytes:
         body = request.get_data(cache=False)
     except ClientDisconnected as error:
         raise Problem("malformed", "the body ends before its length", "body") from error
-    if len(body) != request.content_length:
+    if len(body) != length:
         raise Problem("malformed", "the body ends before its length", "body")
     return body
+
+
+def _length(request: Request) -> int | None:
+    # Not request.content_length, which is 0 for whatever is no number.
+    text = request.headers.get("Content-Length")
+    if not text:
+        return None
+    if not _LENGTH.fullmatch(text):
+        raise Problem("malformed", "must be a number of bytes", "Content-Length")
+    return int(text)

@@ -1,5 +1,6 @@
 """POST /v1/devices: the server draws the id, and only for those with the write key."""
 
+import io
 from typing import Any
 
 import pytest
@@ -48,6 +49,17 @@ def test_without_the_write_key_nobody_enrols(world: Any, shown: str | None) -> N
 
 def test_a_body_that_is_too_long_is_not_read(world: Any) -> None:
     assert world.enrol(b" " * 70_000).status_code == 413
+
+
+@pytest.mark.parametrize("length", ["1_0", "-2", "+2", "two", "2.0", "\u0662", "9" * 5000])
+def test_a_length_that_is_no_number_is_not_taken_for_none(world: Any, length: str) -> None:
+    # Found by fuzzing: Werkzeug reads such a length as 0, and a body was ignored.
+    headers = {"Authorization": f"Bearer {world.keys.write_key}"}
+    environ = {"CONTENT_LENGTH": length, "wsgi.input": io.BytesIO(b'{"device": 1}')}
+    answer = world.app.test_client().post(
+        DEVICES_PATH, headers=headers, content_type="application/json", environ_overrides=environ
+    )
+    assert answer.status_code == 400 and answer.json["field"] == "Content-Length"
 
 
 def test_old_master_keys_verify_and_the_newest_signs() -> None:
