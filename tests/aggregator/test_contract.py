@@ -1,6 +1,7 @@
 """The contract: aggregator/openapi.yaml is valid, complete, and kept by every answer."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -195,6 +196,8 @@ def while_away(world: Any, path: str) -> Any:
     client = away(world)
     if path == "/readyz":
         return client.get(path)
+    if path == DEVICES_PATH:
+        return world.enrol()
     return world.send(device, device.batch(world.report("theme")))
 
 
@@ -228,6 +231,7 @@ PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
     (DEVICES, 411, "length_required"): posted(DEVICES_PATH, Transfer_Encoding="chunked"),
     (DEVICES, 413, "too_large"): enrolling(LONG),
     (DEVICES, 415, "unsupported_media"): posted(DEVICES_PATH, b"{}", Content_Type="text/plain"),
+    (DEVICES, 503, "unavailable"): lambda world: while_away(world, DEVICES_PATH),
     (REPORTS, 200, None): uploading(),
     (REPORTS, 400, "malformed"): uploading(lambda body: body[:-1]),
     (REPORTS, 400, "unknown_sealing_key"): sealed_to_a_stranger,
@@ -313,6 +317,21 @@ def test_an_address_that_is_not_listed_is_a_404_and_never_a_redirect(world: Any,
 
 def test_the_contract_travels_with_the_package() -> None:
     assert Path(str(contract.PATH)).parent.joinpath("app.py").exists()
+
+
+def test_the_device_in_the_docs_speaks_the_contract(
+    world: Any, serve: Callable[[Any], Any]
+) -> None:
+    text = Path(__file__).parents[2].joinpath("docs", "api.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    server = serve(world)
+    names: dict[str, Any] = {
+        "SERVER": server.url,
+        "WRITE_KEY": world.keys.write_key,
+        "REPORT": json.loads(world.report("theme", 2)),
+    }
+    exec(compile(snippet, "api.md", "exec"), names)
+    assert names["authentic"] and names["answer"]["reports"] == ["accepted"]
 
 
 def test_an_answer_outside_the_contract_is_noticed(world: Any) -> None:
