@@ -4,7 +4,7 @@
 READY := .venv/ready
 SOURCES := client_sdk aggregator estimator sottovoce tests
 
-.PHONY: help demo test check lint clean
+.PHONY: help demo test check lint fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo 'make test    run the fast tests'
 	@echo 'make check   run format check, lint, types and all tests: what CI runs'
 	@echo 'make lint    run format check, lint and types'
+	@echo 'make fuzz    fuzz the server by coverage, FUZZ_SECONDS (150) for each target'
 	@echo 'make clean   remove .venv and all that was generated'
 
 # exec: Ctrl-C and SIGTERM reach the demo itself, not a shell around it.
@@ -28,6 +29,15 @@ lint: $(READY)
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
+
+# What is new and worth keeping: build/fuzz/TARGET. A finding ends it: build/fuzz/crash-*.
+fuzz: $(READY)
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check --editable '.[fuzz]'
+	@set -e; for target in intake body unsealing hpke; do \
+	  mkdir -p build/fuzz/$$target; \
+	  .venv/bin/python -m tests.fuzz.fuzz $$target -max_total_time=$(or $(FUZZ_SECONDS),150) \
+	    -artifact_prefix=build/fuzz/ build/fuzz/$$target tests/fuzz/corpus/$$target; \
+	done
 
 clean:
 	@rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
