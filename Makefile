@@ -35,7 +35,7 @@ fuzz: $(READY)
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check --editable '.[fuzz]'
 	@set -e; for target in intake body unsealing hpke; do \
 	  mkdir -p build/fuzz/$$target; \
-	  .venv/bin/python -m tests.fuzz.fuzz $$target -max_total_time=$(or $(FUZZ_SECONDS),150) \
+	  .venv/bin/python -m tests.fuzz.fuzz --target=$$target -max_total_time=$(or $(FUZZ_SECONDS),150) \
 	    -artifact_prefix=build/fuzz/ build/fuzz/$$target tests/fuzz/corpus/$$target; \
 	done
 

@@ -14,8 +14,8 @@ with atheris.instrument_imports(
 
 
 def main() -> None:
-    name, *options = sys.argv[1:]
-    atheris.Setup([sys.argv[0], *options], TARGETS[name])
+    (name,) = (word[9:] for word in sys.argv if word.startswith("--target="))
+    atheris.Setup([f"{sys.executable} -m tests.fuzz.fuzz", *sys.argv[1:]], TARGETS[name])
     atheris.Fuzz()
 
 
