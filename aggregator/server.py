@@ -81,7 +81,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
             "threads": self._settings.threads,
             "accesslog": None,  # it would join addresses, times and paths
             "errorlog": "-",
-            "loglevel": "error",  # a warning names the address of who sent bad HTTP, and quotes it
+            "loglevel": "warning",
             # From a proxy on this machine a client's SCRIPT_NAME or PATH_INFO would rewrite paths.
             "forwarded_allow_ips": "",
             "timeout": 60,

@@ -247,9 +247,13 @@ class Gunicorn:
 
 RUN_SERVER = """
 import os
+import sys
+from aggregator.logs import configure
 from aggregator.server import run
 from aggregator.settings import ServerSettings
-run(ServerSettings.from_env(os.environ))
+settings = ServerSettings.from_env(os.environ)
+configure("serve", settings, sys.stderr)
+run(settings)
 """
 
 
