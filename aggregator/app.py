@@ -17,6 +17,7 @@ from aggregator.about import version
 from aggregator.batch import Answer
 from aggregator.body import read_json_body, read_upload
 from aggregator.catalogue import Catalogue
+from aggregator.erasure import erase
 from aggregator.intake import Malformed, Upload
 from aggregator.keys import Keys, KeySource
 from aggregator.problems import Problem
@@ -24,8 +25,8 @@ from aggregator.readiness import Readiness
 from aggregator.store import Store, StoreRefused, StoreUnavailable
 from aggregator.store.admission import SCHEMA
 from aggregator.unsealing import unsealed
-from client_sdk.authentication import MAC_HEADER, answer_mac
-from client_sdk.report import DEVICES_PATH, REPORTS_PATH
+from client_sdk.authentication import MAC_HEADER, answer_mac, erase_mac, erased_mac
+from client_sdk.report import DEVICES_PATH, ERASE_PATH, ERASED, REPORTS_PATH
 
 
 def create_app(
@@ -81,6 +82,17 @@ def create_app(
             batch = intake.judge(upload, versions, now)
         return _answered(store.apply(batch, versions.cap), upload, device_key)
 
+    @app.post(ERASE_PATH)
+    def erase_device() -> Response:
+        ring = keys.current()
+        body, mac = _body_and_mac(ring, plain_uploads)
+        asked = intake.parse_erasure(body)
+        device_key = ring.verified(asked.device, body, mac, erase_mac)
+        if device_key is None:
+            raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+        erase(store, catalogue.refreshed(), asked.device, clock())
+        return _json({"verdict": ERASED, "mac": erased_mac(device_key, asked.nonce)})
+
     @app.get("/livez")
     def live() -> Response:
         return _json({"status": "alive"})
@@ -122,6 +134,8 @@ def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
     if answer.verdict == "clone_suspected":
         detail = "this sequence, or a later one, came with other bytes: two devices share one state"
         raise Problem("clone_suspected", detail, "sequence", told)
+    if answer.verdict == ERASED:
+        raise Problem("erased", "its user had it erased; nothing is taken from it", "device", told)
     return _json(told)
 
 

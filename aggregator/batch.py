@@ -6,7 +6,7 @@ from typing import Literal
 from aggregator.group import Group
 from client_sdk.report import RefusalReason
 
-Verdict = Literal["accepted", "duplicate", "clone_suspected"]
+Verdict = Literal["accepted", "duplicate", "clone_suspected", "erased"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Answer:
     Attributes:
         verdict: Of the batch; "duplicate" is success, with the first answer.
         spent: Micro-epsilon in the device's ledger record.
-        reports: Per report "accepted" or why it was refused; empty for a suspected clone.
+        reports: Per report "accepted" or why it was refused; empty for a suspected clone and an
+            erased device.
     """
 
     verdict: Verdict

@@ -62,6 +62,18 @@ class Connection:
         with _translated():
             return self._execute(*command)
 
+    def refusal(self, *command: str | bytes | int) -> str | None:
+        """Run a command that a store may refuse, by its rights or its state; return why it does.
+
+        Raises:
+            StoreUnavailable: No answer, or one that says "not now".
+        """
+        try:
+            self.call(*command)
+        except redis.ResponseError as error:
+            return str(error)
+        return None
+
     def script(self, name: str) -> Script:
         """Return a script of aggregator/lua, loaded when the store says that it lacks it."""
         text = files("aggregator").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")

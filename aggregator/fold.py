@@ -25,6 +25,9 @@ _LONGEST_PAUSE_SECONDS = 5.0
 _GENERATION_SECONDS = 60.0
 """Between two generations: a restored backup that is at most twice as old is not noticed."""
 
+_REWRITE_SECONDS = 60
+"""Between two looks whether the append-only file is to be rewritten again."""
+
 
 class Folder:
     """Folds all shards of a store."""
@@ -35,17 +38,22 @@ class Folder:
         entries_per_commit: int = _ENTRIES_PER_COMMIT,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
+        aof_rewrite_interval_seconds: int = 0,
     ) -> None:
         self._store = store
         self._most = entries_per_commit
         self._clock = clock
         self._timer = timer
         self._generation_raised_at = float("-inf")
+        self._rewrite_interval = aof_rewrite_interval_seconds
+        self._rewrite_asked_at = float("-inf")
+        self._rewrite_refusal: str | None = None
 
     def run(self, stop: threading.Event, interval_seconds: float) -> None:
         """Fold until `stop` is set; outages of the store are logged and waited for.
 
-        Raises the store's generation on the way, being what runs wherever reports are counted.
+        Raises the store's generation on the way, being what runs wherever reports are counted,
+        and has the store's append-only file rewritten from time to time.
 
         Raises:
             StoreRefused: The store was restored from a backup.
@@ -66,6 +74,7 @@ class Folder:
                     _log.warning("fold goes on")
                 failing = False
                 pause = interval_seconds
+                self._rewrite_log()
             stop.wait(pause)
 
     def _raise_generation(self) -> None:
@@ -74,6 +83,21 @@ class Folder:
         if abs(now - self._generation_raised_at) >= _GENERATION_SECONDS:
             self._store.raise_generation(now)
             self._generation_raised_at = now
+
+    def _rewrite_log(self) -> None:
+        """Let what was erased leave the append-only file too; one folder of all does it."""
+        now = self._clock()
+        patience = min(self._rewrite_interval, _REWRITE_SECONDS)
+        if not self._rewrite_interval or abs(now - self._rewrite_asked_at) < patience:
+            return
+        self._rewrite_asked_at = now
+        try:
+            refusal = self._store.rewrite_log(self._rewrite_interval)
+        except StoreUnavailable:  # full, for instance: no reason not to fold
+            return
+        if refusal is not None and self._rewrite_refusal is None:
+            _log.warning("the store does not rewrite its append-only file: %s", refusal)
+            self._rewrite_refusal = refusal
 
     def fold_once(self) -> int:
         """Fold all that is there now; return the number of reports folded here.

@@ -98,6 +98,30 @@ def parse(body: bytes) -> Upload:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ErasureRequest:
+    """A request to erase a device. Who sent it is not known yet."""
+
+    device: str
+    nonce: str
+
+
+def parse_erasure(body: bytes) -> ErasureRequest:
+    """Read the form of a request to erase a device.
+
+    Raises:
+        Malformed: It is not exactly of that form.
+    """
+    if len(body) > MAX_BATCH_BYTES:
+        raise Malformed("body", f"must have at most {MAX_BATCH_BYTES} bytes")
+    request = _object(_decoded(body), "body", ("version", "device", "nonce"))
+    _integer(request["version"], "version", FORMAT_VERSION, FORMAT_VERSION)
+    return ErasureRequest(
+        device=_text(request["device"], "device", _HEX_32, "32 lower-case hex digits"),
+        nonce=_text(request["nonce"], "nonce", _HEX_32, "32 lower-case hex digits"),
+    )
+
+
 def parse_enrolment(body: bytes) -> None:
     """Check that a request to enrol says nothing: the server draws the id, no client does.
 

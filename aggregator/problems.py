@@ -18,6 +18,7 @@ _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
     "not_found": (HTTPStatus.NOT_FOUND, "There is nothing at this address"),
     "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This address takes another method"),
     "clone_suspected": (HTTPStatus.CONFLICT, "The sequence was used by another batch"),
+    "erased": (HTTPStatus.GONE, "The device was erased"),
     "length_required": (HTTPStatus.LENGTH_REQUIRED, "The length must be given in advance"),
     "too_large": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too large"),
     "unsupported_media": (

@@ -14,12 +14,13 @@ from datetime import date, timedelta
 
 from aggregator.catalogue import Versions
 from aggregator.connection import StoreRefused
+from aggregator.erasure import erase_again
 from aggregator.group import series_of
-from aggregator.intake import CLOCK_TOLERANCE_SECONDS
+from aggregator.open_epochs import open_epochs
 from aggregator.store import Store
 from aggregator.store.recovery import Charged, Plan, Recovery, Since
 from aggregator.witness import FILE_NAME
-from client_sdk.epochs import day_of, epoch_of
+from client_sdk.epochs import day_of
 from client_sdk.metric import Metric
 
 
@@ -30,10 +31,12 @@ class Recovered:
     Attributes:
         plan: What it did.
         charged: To how many devices it did it.
+        erased: Devices that had been erased, and that the backup did not know as erased.
     """
 
     plan: Plan
     charged: Charged
+    erased: int
 
 
 def recover(store: Store, versions: Versions, day: date, now: float) -> Recovered:
@@ -61,6 +64,7 @@ def recover(store: Store, versions: Versions, day: date, now: float) -> Recovere
             f"a recovery from the backup of {plan.day} has begun and not ended: "
             f"run it again with that day, not with {day}"
         )
+    erased = erase_again(store, versions, now)
     for shard in recovery.generation.restored(None if plan.required < 0 else plan.required):
         since = possible_since(versions.metrics.values(), recovery.closed(shard), plan.now)
         recovery.charge_shard(shard, plan, since)
@@ -69,7 +73,7 @@ def recover(store: Store, versions: Versions, day: date, now: float) -> Recovere
         recovery.generation.lift(shard, plan.number, now)
     recovery.generation.saw(plan.number)
     recovery.end()
-    return Recovered(plan, recovery.charged(plan))
+    return Recovered(plan, recovery.charged(plan), erased)
 
 
 def _planned(recovery: Recovery, versions: Versions, day: date, now: float) -> Plan:
@@ -123,7 +127,7 @@ def possible_since(metrics: Iterable[Metric], closed: Mapping[str, int], now: fl
     memos: defaultdict[str, int] = defaultdict(int)
     for metric in metrics:
         series = series_of(metric)
-        epochs = _open_epochs(metric, closed.get(series, -1), now)
+        epochs = open_epochs(metric, closed.get(series, -1), now)
         if metric.memoize is None:
             for epoch in epochs:
                 # Whichever version a device ran, it reported a series once per epoch.
@@ -131,13 +135,3 @@ def possible_since(metrics: Iterable[Metric], closed: Mapping[str, int], now: fl
         elif epochs:
             memos[metric.channel_hash] = max(memos[metric.channel_hash], metric.charge)
     return Since(dict(fresh), dict(memos))
-
-
-def _open_epochs(metric: Metric, closed: int, now: float) -> range:
-    """The epochs after `closed` whose reports intake takes, see `aggregator.intake.judge`."""
-    today = day_of(now + CLOCK_TOLERANCE_SECONDS)
-    if metric.starts > today and metric.epoch == "once":
-        return range(0)
-    first = 0 if metric.epoch == "once" else epoch_of(metric.epoch, metric.starts)
-    last = min(today, metric.expires - timedelta(days=1))
-    return range(max(first, closed + 1), epoch_of(metric.epoch, last) + 1)

@@ -11,6 +11,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from aggregator.catalogue import Catalogue
+from aggregator.erasure import erase_again
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
@@ -43,7 +44,8 @@ def prepare(settings: ServerSettings) -> None:
             registry = load(settings.metrics_file)
             require_uploads(keys, registry, plain=settings.plain_uploads)
             catalogue.register(registry.text)
-        catalogue.load()
+        # Also after a loss that is too small to be noticed as a restored backup.
+        erase_again(store, catalogue.load(), time.time())
     finally:
         store.close()
 

@@ -24,6 +24,8 @@ SOTTOVOCE_METRICS_PORT     TCP port of /metrics, 0: none (0; for `sottovoce up` 
 SOTTOVOCE_METRICS_HOST     address of that port (127.0.0.1)
 SOTTOVOCE_LOG_FORMAT       json or text (json; text where standard error is a terminal)
 SOTTOVOCE_LOG_LEVEL        debug, info, warning or error (info)
+SOTTOVOCE_AOF_REWRITE_INTERVAL  seconds between two rewrites of the store's append-only file, which
+                           until then holds what was erased; 0: the operator does it (3600)
 """
 
 from collections.abc import Mapping
@@ -31,6 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
+
+from client_sdk.epochs import DAY_SECONDS
 
 _SCHEMES = ("redis", "rediss", "unix")
 _LEVELS = ("debug", "info", "warning", "error")
@@ -68,6 +72,7 @@ class ServerSettings:
     metrics_host: str = "127.0.0.1"
     log_format: str | None = None
     log_level: str = "info"
+    aof_rewrite_interval_seconds: int = 3600
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -105,6 +110,13 @@ class ServerSettings:
             metrics_host=environ.get("SOTTOVOCE_METRICS_HOST") or cls.metrics_host,
             log_format=_one_of(environ, "SOTTOVOCE_LOG_FORMAT", ("json", "text")),
             log_level=_one_of(environ, "SOTTOVOCE_LOG_LEVEL", _LEVELS) or cls.log_level,
+            aof_rewrite_interval_seconds=_integer(
+                environ,
+                "SOTTOVOCE_AOF_REWRITE_INTERVAL",
+                0,
+                DAY_SECONDS,
+                cls.aof_rewrite_interval_seconds,
+            ),
         )
 
     @property

@@ -34,13 +34,27 @@ def answer_mac(
     Args:
         nonce: The batch's nonce, 32 hex digits.
         sequence: The batch's sequence number.
-        verdict: "accepted", "duplicate" or "clone_suspected".
+        verdict: "accepted", "duplicate", "clone_suspected" or "erased".
         spent: Micro-epsilon in the server's ledger for this device.
         reports: Per report "accepted" or the reason of its refusal.
     """
     fields = (nonce, str(sequence), verdict, str(spent), *reports)
     message = b"sottovoce answer v1\x00" + "\x00".join(fields).encode()
     return hmac_sha256(device_key, message).hex()
+
+
+def erase_mac(device_key: bytes, body: bytes) -> str:
+    """Return the hex MAC of a request to be erased, over its plaintext bytes."""
+    return hmac_sha256(device_key, b"sottovoce erase v1\x00" + body).hex()
+
+
+def erased_mac(device_key: bytes, nonce: str) -> str:
+    """Return the hex MAC by which the server confirms an erasure.
+
+    Args:
+        nonce: The request's nonce, 32 hex digits.
+    """
+    return hmac_sha256(device_key, b"sottovoce erased v1\x00" + nonce.encode()).hex()
 
 
 def macs_match(expected: str, given: str) -> bool:

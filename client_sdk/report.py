@@ -17,6 +17,7 @@ MAX_BATCH_BYTES = 64 * 1024
 MAX_BATCH_REPORTS = 256
 REPORTS_PATH = "/v1/reports"
 DEVICES_PATH = "/v1/devices"
+ERASE_PATH = "/v1/erase"
 SEALED_TYPE = "application/vnd.sottovoce.sealed"
 PROBLEM_TYPE = "urn:sottovoce:problem:"
 UNKNOWN_SEALING_KEY = PROBLEM_TYPE + "unknown_sealing_key"
@@ -38,6 +39,8 @@ REFUSAL_REASONS: tuple[RefusalReason, ...] = (
     "budget_exhausted",
 )
 ACCEPTED = "accepted"
+ERASED = "erased"
+"""The verdict on a device that asked for its erasure, and on whatever it sends afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +102,9 @@ def encode_batch(device: str, sequence: int, nonce: str, reports: Sequence[str])
         separators=(",", ":"),
     )
     return f'{head[:-1]},"reports":[{",".join(reports)}]}}'.encode()
+
+
+def encode_erasure(device: str, nonce: str) -> bytes:
+    """Return the body by which a device has itself erased; id and nonce are 32 hex digits."""
+    document = {"version": FORMAT_VERSION, "device": device, "nonce": nonce}
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -100,6 +100,7 @@ def running(
             "SOTTOVOCE_STORE_DIRECTORY": str((data / "store").resolve()),
             "SOTTOVOCE_METRICS_HOST": settings.metrics_host,
             "SOTTOVOCE_METRICS_PORT": str(settings.metrics_port),
+            "SOTTOVOCE_AOF_REWRITE_INTERVAL": str(settings.aof_rewrite_interval_seconds),
             RELEASES_VARIABLE: str(releases.resolve()),
         }
         names = ["serve", "fold", *(["schedule"] if with_schedule else [])]

@@ -5,16 +5,17 @@
 -- Lua is not rolled back when it fails, so everything is read and decided first; the first write is
 -- the XADD, the one most likely to be refused.
 --
--- KEYS  stream, ledger bucket, answers bucket, watermarks, counters, life; then per candidate its mark,
---       and its memo if it is memoized
+-- KEYS  stream, ledger bucket, answers bucket, watermarks, counters, life, erased pseudonyms; then per
+--       candidate its mark, and its memo if it is memoized
 -- ARGV  pseudonym, the same as a signed integer, sequence, digest, cap in micro-epsilon, codes (one
 --       letter per report: 'a' candidate, 'o' memoized candidate, others are refused already),
 --       generation that the shard must have reached; then per candidate its group's name, charge and row
 -- Returns verdict, spent, codes, the shard's generation. The letters are those of
--- aggregator/store/store.py. A shard below the generation was put back by a backup and takes nothing.
+-- aggregator/store/store.py. A shard below the generation was put back by a backup and takes nothing;
+-- nor is anything taken from, or remembered about, a device that was erased.
 
 local stream, ledger, answers = KEYS[1], KEYS[2], KEYS[3]
-local watermarks, counters, life = KEYS[4], KEYS[5], KEYS[6]
+local watermarks, counters, life, erased = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local pseudonym, member, sequence, digest = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local cap, codes = tonumber(ARGV[5]), ARGV[6]
 local RECORD = '>I6I4c16'
@@ -23,6 +24,9 @@ local known = redis.call('HMGET', life, 'generation', 'floor')
 local generation, floor = tonumber(known[1] or 0), tonumber(known[2] or 0)
 if generation < tonumber(ARGV[7]) then
   return {'restored', 0, '', generation}
+end
+if redis.call('SISMEMBER', erased, member) == 1 then
+  return {'erased', 0, '', generation}
 end
 
 local spent, last = 0, 0
@@ -44,7 +48,7 @@ elseif sequence > 1 then
 end
 
 local groups, rows, marked, paid = {}, {}, {}, {}
-local next_key, next_argument = 7, 8
+local next_key, next_argument = 8, 8
 
 local function judge_candidate(memoized)
   local group, charge, row =

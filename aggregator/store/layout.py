@@ -11,12 +11,14 @@ on a cluster too, and no call touches two shards.
     {meta}:recovered        hash: the last one that was finished
     {meta}:counters         hash: what happened in no shard: enrolments, publishing
     {meta}:survey           JSON: the last look at how much devices have spent
+    {meta}:rewriting        there while the append-only file need not be rewritten yet
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
                             come here; see store.generation and store.recovery
     {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)
     {sNN}:answers:B         hash: pseudonym -> verdict codes of the last batch, unless all accepted
     {sNN}:mark:SERIES:E:B   intset of pseudonyms that have reported a metric in epoch E
     {sNN}:memo:CHANNEL:B    intset of pseudonyms that have paid for a memoized channel
+    {sNN}:erased:B          intset of pseudonyms that were erased: nothing is taken from them again
     {sNN}:stream            reports that are not folded yet; no entry holds a pseudonym
     {sNN}:cursor            id of the last folded entry
     {sNN}:tally:GROUP       hash: cohort -> reports and counts, uint32
@@ -40,6 +42,7 @@ RECOVERY = "{meta}:recovery"
 RECOVERED = "{meta}:recovered"
 COUNTERS = "{meta}:counters"
 SURVEY = "{meta}:survey"
+REWRITING = "{meta}:rewriting"
 
 
 @dataclass(frozen=True, slots=True)

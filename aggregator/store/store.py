@@ -1,7 +1,7 @@
 """Everything that the server keeps: ledger, marks, streams, tallies, registry versions."""
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -15,9 +15,10 @@ from aggregator.store import admission
 from aggregator.store.accounts import Accounts
 from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
-from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, Layout, Shard
+from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, REWRITING, Layout, Place, Shard
 from aggregator.store.recovery import Recovery
 from aggregator.tally import Tally, unpack_counts
+from aggregator.tombstones import FILE_NAME, Tombstones
 from aggregator.witness import Witness
 from client_sdk.metric import Metric
 from client_sdk.report import ACCEPTED
@@ -39,6 +40,7 @@ _LETTERS = {
 _MEMOIZED = "o"
 """Instead of "a", for a candidate that is charged once in a device's life."""
 _WORDS = {letter: word for word, letter in _LETTERS.items()}
+_AWAITS_RECOVERY = "the store was put back by a backup and awaits its recovery"
 _EVENTS = (
     "batches",
     "duplicates",
@@ -46,6 +48,7 @@ _EVENTS = (
     "gaps",
     "folded",
     "late",
+    "erasures",
     "commits",
     "lost",
     "microseconds",
@@ -88,10 +91,12 @@ class Store:
         self._layout = layout
         self._shards = layout.all_shards
         self._intake = connection.script("intake")
+        self._erase = connection.script("erase")
         self._fold = connection.script("fold")
         self._close = connection.script("close")
         self._register = connection.script("register")
         self._generation = Generation(connection, layout, witness)
+        self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout)
         self.recovery = Recovery(connection, layout, self._generation)
@@ -190,6 +195,7 @@ class Store:
             shard.key("watermarks"),
             shard.key("counters"),
             shard.key("life"),
+            shard.in_bucket("erased", place.bucket),
         ]
         codes = ""
         candidates: list[str | bytes | int] = []
@@ -210,7 +216,7 @@ class Store:
         found = self._intake(keys, [*head, required, *candidates])
         verdict_word, spent, letters, generation = found
         if verdict_word == b"restored":
-            raise StoreUnavailable("the store was put back by a backup and awaits its recovery")
+            raise StoreUnavailable(_AWAITS_RECOVERY)
         self._note(generation)
         words = tuple(_WORDS[letter] for letter in letters.decode())
         return Answer(cast(Verdict, verdict_word.decode()), spent, words)
@@ -222,6 +228,93 @@ class Store:
             # The batch is taken; this process remembers the generation, and starts check the file.
             _log.warning("%s", error)
 
+    # Erasure
+
+    def place(self, device: str) -> Place:
+        """Return where a device's record lies, if there is one."""
+        return self._layout.place(device)
+
+    def frozen(self, shard: int) -> dict[str, int]:
+        """Return per series the last epoch of which a shard holds no marks any more."""
+        kept = self._call("HGETALL", self._shards[shard].key("frozen"))
+        return {series.decode(): int(epoch) for series, epoch in kept.items()}
+
+    def erase(
+        self,
+        place: Place,
+        marks: Sequence[tuple[str, int]],
+        memos: Sequence[str],
+        *,
+        restored: bool = False,
+    ) -> bool:
+        """Erase a device in one atomic step, and remember for ever that nothing is to be taken.
+
+        Args:
+            place: Of the device.
+            marks: Series and epoch of the marks that it may have.
+            memos: Channel hashes of memoized metrics.
+            restored: Whether this is for a store that has forgotten an erasure.
+
+        Returns:
+            Whether there was a record of it.
+
+        Raises:
+            StoreRefused: The erasure could not be noted where no backup takes it back.
+        """
+        shard, required = self._shards[place.shard], 0
+        erased = shard.in_bucket("erased", place.bucket)
+        if not restored:
+            required = self._generation.required()
+            if int(self._call("HGET", shard.key("life"), "generation") or 0) < required:
+                raise StoreUnavailable(_AWAITS_RECOVERY)
+            if not self._call("SISMEMBER", erased, place.member):
+                # First of all: once the store has erased, the device may have been told so.
+                self._tombstones.note(place)
+        keys = [
+            shard.key("life"),
+            shard.in_bucket("ledger", place.bucket),
+            shard.in_bucket("answers", place.bucket),
+            erased,
+            shard.key("counters"),
+            *(shard.mark(series, epoch, place.bucket) for series, epoch in marks),
+            *(shard.memo(channel, place.bucket) for channel in memos),
+        ]
+        new, known, generation = self._erase(keys, (place.pseudonym, place.member, required))
+        if new < 0:
+            raise StoreUnavailable(_AWAITS_RECOVERY)
+        if not restored:
+            self._note(generation)
+        return bool(known)
+
+    def forgotten_erasures(self) -> list[Place]:
+        """Return where devices lie that were erased and of which the store does not know that.
+
+        Raises:
+            StoreRefused: The file of erasures cannot be read.
+        """
+        buckets: defaultdict[tuple[int, int], list[Place]] = defaultdict(list)
+        for place in self._tombstones.places():
+            if place.shard < self._layout.shards:
+                buckets[place.shard, place.bucket].append(place)
+        forgotten: list[Place] = []
+        for (shard, bucket), places in buckets.items():
+            key = self._shards[shard].in_bucket("erased", bucket)
+            known = self._call("SMISMEMBER", key, *(place.member for place in places))
+            forgotten += (
+                place for place, is_known in zip(places, known, strict=True) if not is_known
+            )
+        return forgotten
+
+    def rewrite_log(self, interval_seconds: int) -> str | None:
+        """Have the append-only file rewritten unless that was asked for within some seconds.
+
+        Until then the file holds what was deleted. Returns the store's refusal in words, if it
+        does refuse.
+        """
+        if not self._call("SET", REWRITING, 1, "NX", "EX", interval_seconds):
+            return None
+        return self._connection.refusal("BGREWRITEAOF")
+
     # Fold
 
     def unfolded(self, shard: int, most: int) -> Unfolded:
@@ -230,12 +323,12 @@ class Store:
         # Cursor first: if anybody folds after this, the commit will find it changed.
         cursor = self.cursor(shard)
         found = self._call("XRANGE", home.key("stream"), f"({cursor}", "+", "COUNT", most)
-        frozen = self._call("HGETALL", home.key("frozen")) if found else {}
+        frozen = self.frozen(shard) if found else {}
         return Unfolded(
             cursor,
             found[-1][0].decode() if found else cursor,
             [item for _, fields in found for item in fields.items()],
-            {series.decode(): int(epoch) for series, epoch in frozen.items()},
+            frozen,
         )
 
     def cursor(self, shard: int) -> str:

@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     from sottovoce.connect import connect
 
     settings, store, _ = connect()
-    folder = Folder(store)
+    folder = Folder(store, aof_rewrite_interval_seconds=settings.aof_rewrite_interval_seconds)
     if args.once:
         print(f"{folder.fold_once()} reports folded")
         return 0

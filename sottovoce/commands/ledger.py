@@ -3,7 +3,8 @@
 Without options: the distribution over all devices in the server's ledger, and what each metric has
 cost. --device: one device's life. --state: on a device, its own ledger, from the directory of its
 state. --restored-from: after a backup of the store was restored, charge every device the most that
-it can have spent since; servers refuse the store until that is done.
+it can have spent since; servers refuse the store until that is done. --erase: delete what the
+server keeps about one device, for ever; releases and tallies hold no id and stay.
 """
 
 import argparse
@@ -26,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--device", metavar="ID", help="one device's id, 32 hex digits")
     which.add_argument("--state", type=Path, metavar="DIR", help="a device's state directory")
+    which.add_argument(
+        "--erase", metavar="ID", help="erase one device by its id; it cannot be undone"
+    )
     which.add_argument(
         "--restored-from",
         metavar="YYYY-MM-DD",
@@ -55,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         return _own(args.state, args.json)
     if args.restored_from is not None:
         return _recover(args)
+    if args.erase is not None:
+        return _erase(args)
     if args.device is not None:
         return _one(args)
     return _all(args)
@@ -117,6 +123,7 @@ def _recover(args: argparse.Namespace) -> int:
             "devices_charged": charged.charged,
             "charged_epsilon": charged.surcharges / 1e6,
             "floor_epsilon": done.plan.floor / 1e6,
+            "devices_erased_again": done.erased,
         }
         print(json.dumps(document, indent=2))
         return 0
@@ -126,6 +133,7 @@ def _recover(args: argparse.Namespace) -> int:
         f"since {done.plan.day}:\n{charged.surcharges / 1e6:g} epsilon in all, {mean:.3g} each on "
         f"average, none above the cap of {done.plan.cap / 1e6:g}.\n"
         f"Devices that were enrolled after the backup start at {done.plan.floor / 1e6:g}.\n"
+        f"{done.erased} erasures that the backup had forgotten were done again.\n"
         "Servers may use the store again."
     )
     return 0
@@ -139,13 +147,35 @@ def _own(directory: Path, as_json: bool) -> int:
     return 0
 
 
+def _erase(args: argparse.Namespace) -> int:
+    from aggregator.erasure import erase
+
+    device = _device("--erase", args.erase)
+    with _server_side(args.data, restored=False) as (store, catalogue):
+        had_record = erase(store, catalogue.current(), device, time.time())
+    if args.json:
+        print(json.dumps({"verdict": "erased", "had_record": had_record}))
+        return 0
+    print(
+        ("The device is erased" if had_record else "There was no record of this device")
+        + "; nothing is taken from it any more, also after a backup was restored.\n"
+        "It leaves the store's append-only file when that is rewritten next. Tallies and releases, "
+        "which hold no id, stay."
+    )
+    return 0
+
+
+def _device(option: str, text: str) -> str:
+    if len(text) != 32 or not set(text) <= set("0123456789abcdef"):
+        raise ValueError(f"{option} must be 32 hex digits")
+    return text
+
+
 def _one(args: argparse.Namespace) -> int:
     from estimator.spending import Prices
     from sottovoce.lifetimes import composed_in_words
 
-    device = args.device
-    if len(device) != 32 or not set(device) <= set("0123456789abcdef"):
-        raise ValueError("--device must be 32 hex digits")
+    device = _device("--device", args.device)
     with _server_side(args.data, restored=False) as (store, catalogue):
         versions = catalogue.current()
         prices = Prices.of(versions.metrics.values())

@@ -33,6 +33,7 @@ def test_every_variable_is_read() -> None:
         "SOTTOVOCE_METRICS_HOST": "10.0.0.5",
         "SOTTOVOCE_LOG_FORMAT": "text",
         "SOTTOVOCE_LOG_LEVEL": "warning",
+        "SOTTOVOCE_AOF_REWRITE_INTERVAL": "0",
     }
     assert ServerSettings.from_env(environment) == ServerSettings(
         redis_url="rediss://store.example.org:6380/0",
@@ -53,6 +54,7 @@ def test_every_variable_is_read() -> None:
         metrics_host="10.0.0.5",
         log_format="text",
         log_level="warning",
+        aof_rewrite_interval_seconds=0,
     )
 
 

@@ -158,9 +158,9 @@ def test_scripts_lost_by_the_store_are_loaded_again(world: Any) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_only_scripts_that_drain_or_charge_may_write_into_a_full_store(script: Path) -> None:
+def test_only_scripts_that_drain_charge_or_erase_may_write_into_a_full_store(script: Path) -> None:
     first = script.read_text().splitlines()[0]
-    flags = dict.fromkeys(("fold", "close", "generation", "surcharge"), " flags=allow-oom")
+    flags = dict.fromkeys(("fold", "close", "generation", "surcharge", "erase"), " flags=allow-oom")
     flags |= dict.fromkeys(("reports", "figures", "pairs"), " flags=no-writes")
     assert first == "#!lua" + flags.get(script.stem, "")
 
