@@ -150,6 +150,21 @@ def test_one_devices_life(place, capsys):
     assert "32 hex digits" in ledger(place, capsys, "--device", "f", status=2)
 
 
+def test_a_device_is_erased_by_its_id(place, capsys):
+    place.send("a" * 32, 1, "theme", "home_page")
+    place.send("b" * 32, 1, "theme")
+    Folder(place.store).fold_once()
+    found = json.loads(ledger(place, capsys, "--erase", "a" * 32, "--json"))
+    assert found == {"verdict": "erased", "had_record": True}
+    assert "no record" in ledger(place, capsys, "--device", "a" * 32, status=1)
+    assert "no record of this device" in ledger(place, capsys, "--erase", "a" * 32)
+    assert "is erased; nothing is taken from it" in ledger(place, capsys, "--erase", "b" * 32)
+    assert json.loads(ledger(place, capsys, "--json"))["devices"] == 0
+    metric = place.registry.metrics["theme"]
+    assert place.store.tally(metric, 0).reports.sum() == 2  # releases lose nothing
+    assert "32 hex digits" in ledger(place, capsys, "--erase", "A" * 32, status=2)
+
+
 def test_a_fleet_of_none(place, capsys):
     assert "no device has reported yet; the cap is 12" in ledger(place, capsys)
     assert json.loads(ledger(place, capsys, "--json"))["highest"] is None
