@@ -176,6 +176,29 @@ class Client:
         self._off = "not enabled by the app"
         self._worker_here().withdraw()
 
+    def erase(self, timeout_seconds: float = 10.0) -> bool:
+        """Withdraw consent and erase this device's life, here at once and then on the server.
+
+        Deleted are the queue, remembered answers, the device's secret and its identity, in one
+        step, also if the server cannot be reached. What was spent stays spent, as a single total,
+        and nothing is refunded: a later opt-in starts as a new device with what is left. Which
+        epochs were reported stays known as long as they may be. Releases that were published
+        stay too: no report in them has an id.
+
+        Never raises. Waits for the server, at most for `timeout_seconds`; in a coroutine use
+        `asyncio.to_thread(client.erase)`.
+
+        Returns:
+            True when the server has confirmed, or never knew this device. If False, id and key
+            are kept, for nothing else, and it is asked again by the next `erase`, or, once the
+            user has opted in again, before anything else is sent.
+        """
+        self._off = "erased, and not enabled by the app since"
+        try:
+            return self._worker_here().erase(timeout_seconds)
+        except Exception:  # the host must survive whatever happens in here
+            return False
+
     def close(self, timeout_seconds: float = EXIT_SECONDS) -> None:
         """Store what was recorded and stop; what is not sent yet is sent after the next start."""
         worker = self._workers.get(os.getpid())

@@ -5,6 +5,7 @@
     |- ParameterError (ValueError)  a mechanism's parameters make no valid channel
     |- WrongType (TypeError)        a value cannot be an answer to the metric's question
     |- StateError (OSError)         the device's state cannot be used; nothing is reported
+    |  `- StateErased               because it was erased meanwhile; never leaves the SDK
     |- NoRandomness (OSError)       the operating system's generator fails; nothing is drawn
     `- TransportError (OSError)     an upload did not get an answer that can be believed
 
@@ -49,6 +50,10 @@ class WrongType(SottovoceError, TypeError):
 
 class StateError(SottovoceError, OSError):
     """The device's state is missing, unreadable, read-only or corrupt."""
+
+
+class StateErased(StateError):
+    """The device was erased by somebody else meanwhile; its new state may be opened."""
 
 
 class NoRandomness(SottovoceError, OSError):

@@ -18,7 +18,8 @@ from client_sdk.metric import Metric
 from client_sdk.registry import Registry
 
 ELSEWHERE = ""
-"""The row for what the server's ledger knows and this device's does not."""
+"""The row for what no metric of this device's life has spent: what the server's ledger knows beyond
+it, and what was spent before the device was erased."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Share:
     """One metric's part of the lifetime budget, in micro-epsilon.
 
     Attributes:
-        metric: Its name; empty for what only the server's ledger knows.
+        metric: Its name; empty for ELSEWHERE.
         reserved: What the metric may spend over the device's life.
         spent: What it has spent.
         fits: Whether its share fitted when it was reserved; a metric that does not fit is off.
@@ -140,6 +141,25 @@ class Ledger:
                 "spent = spent + excluded.spent, changes = changes + excluded.changes",
                 (ELSEWHERE, missing, missing, missing),
             )
+
+    def collapse(self) -> int:
+        """Keep nothing but the totals, under ELSEWHERE; return the micro-epsilon spent.
+
+        Nothing is given back, and nothing tells any more what was asked. What a metric has paid
+        is forgotten with its memory, so the caller deletes both.
+        """
+        spent, changes, unbounded = self._connection.execute(
+            "SELECT coalesce(sum(spent), 0), coalesce(sum(changes), 0), count(*) - count(changes) "
+            "FROM shares"
+        ).fetchone()
+        self._connection.execute("DELETE FROM shares")
+        if spent:
+            self._connection.execute(
+                "INSERT INTO shares (metric, reserved, spent, fits, changes) "
+                "VALUES (?, ?, ?, 0, ?)",
+                (ELSEWHERE, spent, spent, None if unbounded else changes),
+            )
+        return int(spent)
 
     def _share(self, metric: str) -> Share | None:
         found = [share for share in self.shares() if share.metric == metric]

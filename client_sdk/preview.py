@@ -18,6 +18,7 @@ from client_sdk.state import FILE_NAME, State
 from client_sdk.uploader import batch_body
 
 _MICRO = 1e6
+NOT_OF_A_METRIC = "(erased, or known to the server only)"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Budget:
     """What one metric has cost and may still cost, in epsilon.
 
     Attributes:
-        metric: Its name; empty for what only the server's ledger knows.
+        metric: Its name; empty for what was erased, or only the server's ledger knows.
         covering_changes: Bound that covers, beside the values, when they changed; None: no bound.
     """
 
@@ -67,6 +68,8 @@ class Preview:
         budgets: One per metric, by name.
         lifetime_epsilon: The most that the device may ever spend, None if no file says so.
         suspended: Why nothing will ever be sent again, None while it may.
+        leaving: Whether the server has not confirmed yet that an earlier life of the device is
+            erased; its id is sent for that before anything else.
     """
 
     upload: bytes | None = None
@@ -75,6 +78,7 @@ class Preview:
     budgets: tuple[Budget, ...] = ()
     lifetime_epsilon: float | None = None
     suspended: str | None = None
+    leaving: bool = False
 
     @property
     def spent_epsilon(self) -> float:
@@ -106,6 +110,7 @@ class Preview:
             "spent_epsilon": self.spent_epsilon,
             "lifetime_epsilon": self.lifetime_epsilon,
             "suspended": self.suspended,
+            "leaving": self.leaving,
         }
 
     def in_words(self) -> str:
@@ -127,9 +132,14 @@ class Preview:
             lines.append("Nothing waits to be sent.")
         if self.suspended:
             lines.append(f"Nothing will be sent any more: {self.suspended}.")
+        if self.leaving:
+            lines.append(
+                "The server has not confirmed yet that it has erased this device's earlier life; "
+                "its old id is sent for that, before anything else."
+            )
         for budget in self.budgets:
             lines.append(
-                f"{budget.metric or '(known to the server only)'}: epsilon {budget.spent:g} spent, "
+                f"{budget.metric or NOT_OF_A_METRIC}: epsilon {budget.spent:g} spent, "
                 f"{budget.reserved:g} reserved, {budget.left:g} left{_changes(budget)}"
             )
         cap = "" if self.lifetime_epsilon is None else f" of {self.lifetime_epsilon:g}"
@@ -166,7 +176,7 @@ def read(directory: Path, registry: Registry | None) -> Preview:
             batch = spool.outstanding(connection)
             rows = connection.execute("SELECT report, not_before FROM spool ORDER BY id").fetchall()
             shares = list(Ledger(connection, 0).shares())
-            device, suspended = state.device, state.suspended
+            device, suspended, leaving = state.device, state.suspended, state.is_leaving
     finally:
         state.close()
     sent = [] if batch is None else json.loads(b"[" + batch.reports_json + b"]")
@@ -185,6 +195,7 @@ def read(directory: Path, registry: Registry | None) -> Preview:
         ),
         lifetime_epsilon=lifetime,
         suspended=suspended,
+        leaving=leaving,
     )
 
 

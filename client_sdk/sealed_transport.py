@@ -5,7 +5,7 @@ from typing import Protocol
 
 from client_sdk import forks, hpke
 from client_sdk.errors import TransportError
-from client_sdk.report import UNKNOWN_SEALING_KEY
+from client_sdk.report import ERASE_PATH, REPORTS_PATH, UNKNOWN_SEALING_KEY
 from client_sdk.sealing import SealingKey, seal_upload
 from client_sdk.transport import HttpTransport, Reply, Transport
 
@@ -17,8 +17,8 @@ class Carrier(Protocol):
         """Ask for an identity."""
         ...
 
-    def send_sealed(self, sealed: bytes) -> Reply:
-        """Deliver a sealed batch."""
+    def send_sealed(self, sealed: bytes, path: str = REPORTS_PATH) -> Reply:
+        """Deliver something sealed to an address of the server."""
         ...
 
 
@@ -44,11 +44,17 @@ class SealedTransport:
             TransportError: No answer, or that the key is not opened: that says nothing about the
                 batch, which stays until it is too old.
         """
+        return self._send(body, mac, REPORTS_PATH)
+
+    def erase(self, body: bytes, mac: str) -> Reply:
+        return self._send(body, mac, ERASE_PATH)
+
+    def _send(self, body: bytes, mac: str, path: str) -> Reply:
         if not self._is_ready:
             with forks.importing():
                 hpke.import_primitives()
             self._is_ready = True
-        reply = self._inner.send_sealed(seal_upload(self._key, body, mac))
+        reply = self._inner.send_sealed(seal_upload(self._key, body, mac), path)
         if reply.status == 400 and _kind(reply) == UNKNOWN_SEALING_KEY:
             raise TransportError(f"the server does not open uploads sealed to key {self._key.id}")
         return reply

@@ -63,7 +63,7 @@ class Session:
             clock=clock,
         )
         self._absence_at: float | None = None
-        if state.queued():
+        if state.queued() or state.is_leaving:
             self._schedule.something_waits()
 
     def store(self, pending: list[Pending]) -> None:

@@ -10,6 +10,9 @@ secret).
 The file is open only while something is done with it: what is not open cannot be carried through
 a fork.
 
+A device can be erased while others use its state (`erasure`): it then has another secret, and every
+transaction looks for that first.
+
 Limit: where the whole file was deleted, or restored from a backup, nothing here can know it.
 
 Anyone who reads this file together with its secret can test guesses about remembered values:
@@ -24,13 +27,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from client_sdk import forks, threads
-from client_sdk.errors import StateError
+from client_sdk.errors import StateErased, StateError
 from client_sdk.hashing import sha256
 from client_sdk.new_state import SCHEMA_VERSION, SECRET_BYTES, connect, create, seal
+from client_sdk.randomness import keyed_tag
 from client_sdk.spool import queued
 
 FILE_NAME = "state.sqlite3"
 PATIENCE_SECONDS = 10.0
+SUSPENDED = "suspended"
+FAREWELL = "farewell"
+"""Ids and keys that the server has still to erase, see `erasure`."""
+ERASED_FROM = "erased_from"
+"""By this a process that knows the secret of before recognizes an erased state."""
+UNSCRUBBED = "unscrubbed"
+"""There while the file may hold bytes of what was erased."""
 
 _open_in: dict[int, int] = {}
 """In which process each open state was opened, by its identity."""
@@ -69,6 +80,7 @@ class State:
                     # Proves that the file can be written before anything is promised.
                     self.put("seal", self._seal())
                 self._known_secret = self.secret
+                self.scrub()
             except BaseException:
                 self.close()
                 raise
@@ -78,6 +90,7 @@ class State:
         """Run a block whose writes become durable together, or not at all.
 
         Raises:
+            StateErased: Another process, or another client, has erased the device.
             StateError: The writes could not be made durable.
         """
         with self._lock:
@@ -85,6 +98,7 @@ class State:
                 connection = self._connection
                 connection.execute("BEGIN IMMEDIATE")
                 try:
+                    self._recognize(connection)
                     before = connection.total_changes
                     yield connection
                     if connection.total_changes != before:
@@ -126,6 +140,23 @@ class State:
     def let_go(self) -> None:
         """End what `hold` began."""
         self._lock.release()
+
+    def scrub(self) -> None:
+        """Leave no byte of what was erased in the file or its journal, if there may be any.
+
+        What cannot be done now, on a full disk for instance, is done when the state is opened
+        next.
+        """
+        with self._lock, suppress(sqlite3.Error, StateError):
+            if self.get(UNSCRUBBED) is None:
+                return
+            connection = self._connection
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute("VACUUM")
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if not busy:
+                with self.transaction():
+                    connection.execute("DELETE FROM device WHERE name = ?", (UNSCRUBBED,))
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -175,9 +206,17 @@ class State:
             connection, secret
         ):
             raise StateError(f"device state {self.path} is corrupt: its seal is broken")
-        if self._known_secret not in (None, secret):
-            raise StateError(f"device state {self.path} was replaced while it was in use")
+        self._recognize(connection)
         connection.execute("ROLLBACK")
+
+    def _recognize(self, connection: sqlite3.Connection) -> None:
+        """Make sure that this is the device that it was when the state was opened."""
+        known = self._known_secret
+        if known in (None, self._read(connection, "secret")):
+            return
+        if self._read(connection, ERASED_FROM) == successor_tag(known or b""):
+            raise StateErased(f"device state {self.path} was erased while it was in use")
+        raise StateError(f"device state {self.path} was replaced while it was in use")
 
     def _seal(self) -> bytes:
         return seal(self._connection, self.secret)
@@ -205,15 +244,20 @@ class State:
             self.put("device_key", key)
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether the server has still to erase an earlier life of this device."""
+        return bool(self.get(FAREWELL))
+
+    @property
     def suspended(self) -> str | None:
         """Why this state may never report again, None while it may."""
-        value = self.get("suspended")
+        value = self.get(SUSPENDED)
         return None if value is None else value.decode()
 
     def suspend(self, reason: str) -> None:
         """End reporting from this state for good, and empty the queue."""
         with self.transaction():
-            self.put("suspended", reason.encode())
+            self.put(SUSPENDED, reason.encode())
             self._empty_queue()
 
     def next_sequence(self) -> int:
@@ -261,6 +305,11 @@ class State:
                 yield self._connection
         except sqlite3.Error as error:
             raise StateError(f"device state {self.path} cannot be read: {error}") from error
+
+
+def successor_tag(secret: bytes) -> bytes:
+    """Return what a state that was erased keeps of its secret of before: 128 bits, keyed."""
+    return keyed_tag(secret, b"erased")
 
 
 def default_directory(project: str) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from client_sdk import forks
 from client_sdk.authentication import MAC_HEADER
 from client_sdk.errors import TransportError
-from client_sdk.report import DEVICES_PATH, REPORTS_PATH, SEALED_TYPE
+from client_sdk.report import DEVICES_PATH, ERASE_PATH, REPORTS_PATH, SEALED_TYPE
 
 if TYPE_CHECKING:
     import requests
@@ -43,6 +43,10 @@ class Transport(Protocol):
 
     def send(self, body: bytes, mac: str) -> Reply:
         """Deliver a batch."""
+        ...
+
+    def erase(self, body: bytes, mac: str) -> Reply:
+        """Ask for the erasure of a device."""
         ...
 
 
@@ -84,9 +88,12 @@ class HttpTransport:
     def send(self, body: bytes, mac: str) -> Reply:
         return self._post(REPORTS_PATH, body, {MAC_HEADER: mac})
 
-    def send_sealed(self, sealed: bytes) -> Reply:
-        """Deliver what `sealing` has made of a batch and its MAC."""
-        return self._post(REPORTS_PATH, sealed, {"Content-Type": SEALED_TYPE})
+    def erase(self, body: bytes, mac: str) -> Reply:
+        return self._post(ERASE_PATH, body, {MAC_HEADER: mac})
+
+    def send_sealed(self, sealed: bytes, path: str = REPORTS_PATH) -> Reply:
+        """Deliver what `sealing` has made of a body and its MAC."""
+        return self._post(path, sealed, {"Content-Type": SEALED_TYPE})
 
     def close(self) -> None:
         """Close kept connections."""

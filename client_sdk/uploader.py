@@ -1,5 +1,7 @@
 """Moves stored reports to the server: enrol once, then one batch at a time.
 
+Before anything else, an earlier life that was erased here is erased there (`erasure`).
+
 A batch gets its sequence number and nonce when it is made, in the transaction that takes its
 reports out of the spool, and is sent byte for byte the same until it is answered. An answer is
 believed only with a valid MAC; then the batch is deleted. A refusal without one may be anybody's:
@@ -16,10 +18,11 @@ from typing import Literal
 from client_sdk import log, spool
 from client_sdk.authentication import KEY_BYTES, answer_mac, batch_mac, macs_match
 from client_sdk.epochs import DAY_SECONDS
+from client_sdk.erasure import say_farewell
 from client_sdk.errors import TransportError
 from client_sdk.ledger import Ledger
 from client_sdk.randomness import random_bytes
-from client_sdk.report import ACCEPTED, MAX_BATCH_BYTES, MAX_BATCH_REPORTS, encode_batch
+from client_sdk.report import ACCEPTED, ERASED, MAX_BATCH_BYTES, MAX_BATCH_REPORTS, encode_batch
 from client_sdk.spool import Batch
 from client_sdk.state import State
 from client_sdk.transport import Reply, Transport
@@ -36,6 +39,8 @@ REFUSED_DAYS = 2
 """A batch that is refused this long after it was made is given up. With the pause and the longest
 back-off that is less than three days after it was first sent."""
 _MADE = "batch_made"
+_VERDICTS = {200: (ACCEPTED, "duplicate"), 409: ("clone_suspected",), 410: (ERASED,)}
+"""What an answer may say with each status."""
 _DEVICE = re.compile(r"[0-9a-f]{32}")
 
 
@@ -90,6 +95,9 @@ class Uploader:
         if self._state.suspended:
             return Outcome("suspended")
         self._drop_overdue(now)
+        leaving = self._leave()
+        if leaving is not None:
+            return leaving
         while True:
             batch = self._next_batch(now)
             if batch is None:
@@ -100,16 +108,27 @@ class Uploader:
                     return enrolment
                 if not self._may_send():
                     return Outcome("later")
-                body = batch_body(batch, self._state.device or "")
-                mac = batch_mac(self._state.device_key, body)
+                with self._state.transaction():  # which finds out if the device was erased
+                    device, key = self._state.device or "", self._state.device_key
+                body = batch_body(batch, device)
+                mac = batch_mac(key, body)
                 self._state.rest()  # the network may take long, and a fork may come
                 reply = self._transport.send(body, mac)
             except TransportError as error:
                 log.debug("upload postponed: %s", error)
                 return Outcome("later")
-            outcome = self._settle(batch, reply, now)
+            outcome = self._settle(batch, reply, key, now)
             if outcome is not None:
                 return outcome
+
+    def _leave(self) -> Outcome | None:
+        """Have an earlier life erased, if that is due; return the outcome if that failed."""
+        try:
+            pause = say_farewell(self._state, self._transport, self._may_send)
+        except TransportError as error:
+            log.debug("erasure postponed: %s", error)
+            return Outcome("later")
+        return None if pause is None else Outcome("later", pause)
 
     def _enrol(self) -> Outcome | None:
         """Get an identity unless there is one; return the outcome if that failed."""
@@ -151,9 +170,9 @@ class Uploader:
             self._state.put(_MADE, repr(now).encode())
         return batch
 
-    def _settle(self, batch: Batch, reply: Reply, now: float) -> Outcome | None:
+    def _settle(self, batch: Batch, reply: Reply, key: bytes, now: float) -> Outcome | None:
         """Act on an answer; None means the batch is done and the next may follow."""
-        answer = _believed(reply, batch, self._state.device_key)
+        answer = _believed(reply, batch, key)
         if answer is None:
             log.debug("upload postponed: status %d", reply.status)
             if reply.status in REFUSED:
@@ -161,6 +180,9 @@ class Uploader:
             return Outcome("later", reply.retry_after or 0.0)
         if answer.verdict == "clone_suspected":
             self._state.suspend("the server saw this device's identity used by another copy")
+            return Outcome("suspended")
+        if answer.verdict == ERASED:
+            self._state.suspend("this device was erased; its state is an older copy")
             return Outcome("suspended")
         with self._state.transaction() as connection:
             spool.remove(connection, batch)
@@ -206,7 +228,7 @@ def _identity(reply: Reply) -> tuple[str, bytes]:
 
 def _believed(reply: Reply, batch: Batch, key: bytes) -> _Answer | None:
     """Return the answer if its MAC shows that the server gave it to this batch."""
-    verdicts = {200: ("accepted", "duplicate"), 409: ("clone_suspected",)}.get(reply.status)
+    verdicts = _VERDICTS.get(reply.status)
     if verdicts is None:
         return None
     try:

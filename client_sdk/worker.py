@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from client_sdk import exits, log, threads
-from client_sdk.errors import NoRandomness, StateError
+from client_sdk.erasure import erase, say_farewell
+from client_sdk.errors import NoRandomness, StateErased, StateError
 from client_sdk.inbox import Inbox, Ticket
 from client_sdk.pending import Pending
 from client_sdk.randomness import Coin
@@ -84,6 +85,7 @@ class Worker:
         self._withdrawn = False
         self._patience_seconds = PATIENCE_SECONDS
         self._last_figures: tuple[int | None, int] = (None, 0)
+        self._is_leaving = False
         exits.watch(self)
 
     def record(self, name: str, value: object) -> str | None:
@@ -134,7 +136,7 @@ class Worker:
         if not self.settle(timeout_seconds, upload=True):
             return False
         _, queued = self.figures()
-        return not queued and self.disabled_because is None
+        return not queued and not self._is_leaving and self.disabled_because is None
 
     def figures(self) -> tuple[int | None, int]:
         """Return micro-epsilon spent (None before the state was opened) and reports queued."""
@@ -143,6 +145,7 @@ class Worker:
                 if self._session is not None:
                     with suppress(StateError):
                         self._last_figures = self._session.figures()
+                        self._is_leaving = self._session.state.is_leaving
                         self._session.state.rest()
             finally:
                 self._guard.release()
@@ -156,14 +159,79 @@ class Worker:
         self._inbox.wish(None)
         try:
             with self._guard:
-                if self._session is not None:
-                    self._forget(self._session.state)
-                elif (self._directory() / FILE_NAME).exists():
-                    state = State(self._directory())
-                    self._forget(state)
-                    state.close()
+                self._with_own_state(self._forget)
         except (StateError, OSError) as error:
             self._fail("no_state", f"no state, no report: {error}")
+
+    def erase(self, timeout_seconds: float) -> bool:
+        """Stop for good and erase the device's life at once; then have the server do so.
+
+        Returns:
+            True when nothing is left to erase, here or there.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        self._withdrawn = self._stopping = True
+        self._drain("opted_out")
+        self._inbox.wish(None)
+        if not self._erase_here():
+            return False
+        confirmed: list[bool] = []
+        farewell = threads.Once(lambda: confirmed.append(self._erase_there(deadline)))
+        farewell.start()
+        if farewell.has_begun:
+            farewell.wait(max(0.0, deadline - time.monotonic()))
+        return confirmed == [True]
+
+    def _erase_here(self) -> bool:
+        def wipe(state: State) -> None:
+            waiting, spent = erase(state, self._registry, self._clock())
+            self.dropped.update(["opted_out"] * waiting)
+            self._last_figures = spent, 0
+
+        try:
+            with self._guard:
+                self._with_own_state(wipe)
+                self._with_own_state(State.scrub)
+        except NoRandomness as error:
+            with suppress(OSError), self._guard:
+                self._with_own_state(self._forget)  # at least what waits to be sent
+            self._fail("no_randomness", f"no randomness, no report: {error}")
+            return False
+        except OSError as error:
+            self._fail("no_state", f"no state, no report: {error}")
+            return False
+        return True
+
+    def _erase_there(self, deadline: float) -> bool:
+        if self._work.has_begun:  # a batch may be under way, and its connection
+            self._work.wait(max(0.0, deadline - time.monotonic()))
+            if not self._work.has_ended:
+                return False
+        done = [True]  # without a state there was never an identity
+
+        def leave(state: State) -> None:
+            done[0] = say_farewell(state, self._transport) is None
+
+        try:
+            self._with_own_state(leave)
+        except Exception as error:  # also of a transport of the host's
+            log.debug("erasure postponed: %s", type(error).__name__)
+            return False
+        finally:
+            with suppress(Exception):
+                self._on_end()
+        return done[0]
+
+    def _with_own_state(self, act: Callable[[State], None]) -> None:
+        """Do something with the device's state, if there is one, whoever else uses it."""
+        while (self._directory() / FILE_NAME).exists():
+            state = State(self._directory(), self._patience_seconds)
+            try:
+                return act(state)
+            except StateErased:  # at this very moment; the next state is another one
+                continue
+            finally:
+                state.close()
 
     def stop(self, seconds: float) -> None:
         """Begin to end, without waiting: store what waits, send what is due for some seconds."""
@@ -190,8 +258,7 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            self._open()
-            while self._step():
+            while not self._live():
                 pass
         except StateError as error:
             self._fail("no_state", f"no state, no report: {error}")
@@ -201,6 +268,22 @@ class Worker:
             self._fail("internal_error", f"{type(error).__name__} inside the SDK")
         finally:
             self._end()
+
+    def _live(self) -> bool:
+        """Work until there is no more; False to begin anew because the device was erased."""
+        try:
+            self._open()
+            while self._step():
+                pass
+        except StateErased:
+            with self._guard:
+                if self._session is not None:
+                    self._session.state.close()
+                    self._session = None
+            for ticket in self._tickets:
+                self._inbox.wish(ticket)
+            return self._withdrawn
+        return True
 
     def _open(self) -> None:
         state = State(self._directory(), self._patience_seconds)
@@ -252,6 +335,7 @@ class Worker:
             self._fail("suspended", session.state.suspended or "")
         session.state.rest()
         _settle(tickets)
+        self._tickets = []
         going = not self._stopping and self.disabled_because is None
         return bool(len(self._inbox)) or going
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk.ledger import ELSEWHERE, Ledger, Share
+from client_sdk.preview import NOT_OF_A_METRIC
 from client_sdk.state import FILE_NAME, State
 from sottovoce.table import table
 
@@ -17,14 +18,16 @@ class DeviceLedger:
     """What a device's state says about its life.
 
     Attributes:
-        shares: One per metric, and one for what only the server's ledger knows.
+        shares: One per metric, and one for what was erased or only the server's ledger knows.
         queued: Reports that wait to be sent.
         suspended: Why the device will never report again, None while it may.
+        leaving: Whether the server has still to confirm that it erased an earlier life.
     """
 
     shares: Sequence[Share]
     queued: int
     suspended: str | None
+    leaving: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures; null where there is no bound."""
@@ -36,6 +39,7 @@ class DeviceLedger:
             ),
             "queued": self.queued,
             "suspended": self.suspended,
+            "leaving": self.leaving,
             "metrics": {
                 share.metric or "elsewhere": {
                     "reports": share.reports,
@@ -55,7 +59,7 @@ class DeviceLedger:
         """Return a table and what it means."""
         rows = [
             (
-                "(known to the server only)" if share.metric == ELSEWHERE else share.metric,
+                NOT_OF_A_METRIC if share.metric == ELSEWHERE else share.metric,
                 str(share.reports),
                 f"{share.spent / MICRO:g}",
                 "no bound" if share.changes is None else f"{share.changes / MICRO:.6g}",
@@ -74,6 +78,10 @@ class DeviceLedger:
         ]
         if self.suspended:
             lines.append(f"Reporting has ended: {self.suspended}.")
+        if self.leaving:
+            lines.append(
+                "The server has not confirmed yet that it has erased this device's earlier life."
+            )
         return "\n".join(lines)
 
 
@@ -97,6 +105,6 @@ def read(directory: Path) -> DeviceLedger:
     try:
         with state.transaction() as connection:
             shares = list(Ledger(connection, 0).shares())
-        return DeviceLedger(shares, state.queued(), state.suspended)
+        return DeviceLedger(shares, state.queued(), state.suspended, state.is_leaving)
     finally:
         state.close()

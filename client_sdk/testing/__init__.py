@@ -12,10 +12,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from client_sdk.authentication import MAC_HEADER, answer_mac
+from client_sdk.authentication import MAC_HEADER, answer_mac, erased_mac
 from client_sdk.client import Client
 from client_sdk.registry import Registry, load
-from client_sdk.report import DEVICES_PATH, REPORTS_PATH
+from client_sdk.report import DEVICES_PATH, ERASE_PATH, ERASED, REPORTS_PATH
 from client_sdk.transport import Reply
 
 NEVER_BY_ITSELF = 1e9
@@ -28,11 +28,13 @@ class RecordingTransport:
     Attributes:
         batches: Each body that was sent, in order.
         macs: The MAC that went with each, as a header.
+        erasures: Each body that asked to erase a device, in order.
     """
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
         self.macs: list[str] = []
+        self.erasures: list[bytes] = []
         self._key = os.urandom(32)
 
     @property
@@ -53,6 +55,11 @@ class RecordingTransport:
         signed = answer_mac(self._key, batch["nonce"], batch["sequence"], "accepted", 0, verdicts)
         return Reply(200, json.dumps({**answer, "reports": verdicts, "mac": signed}).encode())
 
+    def erase(self, body: bytes, mac: str) -> Reply:
+        self.erasures.append(body)
+        signed = erased_mac(self._key, json.loads(body)["nonce"])
+        return Reply(200, json.dumps({"verdict": ERASED, "mac": signed}).encode())
+
 
 class WsgiTransport:
     """Talks to a WSGI app's test client in-process, without a network.
@@ -71,6 +78,9 @@ class WsgiTransport:
 
     def send(self, body: bytes, mac: str) -> Reply:
         return self._post(REPORTS_PATH, body, {MAC_HEADER: mac})
+
+    def erase(self, body: bytes, mac: str) -> Reply:
+        return self._post(ERASE_PATH, body, {MAC_HEADER: mac})
 
     def _post(self, path: str, body: bytes, headers: dict[str, str]) -> Reply:
         response = self._client.post(

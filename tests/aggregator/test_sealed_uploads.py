@@ -41,18 +41,18 @@ class SealedWire(WsgiTransport):
         self.answers: list[Any] = []
         self.lose_answers = False
 
-    def send_sealed(self, sealed: bytes) -> Reply:
+    def send_sealed(self, sealed: bytes, path: str = REPORTS_PATH) -> Reply:
         self.seen.append(sealed)
-        answer = post_sealed(self.world, sealed)
+        answer = post_sealed(self.world, sealed, path)
         self.answers.append(answer.json)
         if self.lose_answers:
             raise TransportError("the answer was lost")
         return Reply(answer.status_code, answer.get_data())
 
 
-def post_sealed(world: Any, sealed: bytes, **headers: str) -> Any:
+def post_sealed(world: Any, sealed: bytes, path: str = REPORTS_PATH, **headers: str) -> Any:
     given = {"Content-Type": SEALED_TYPE} | headers
-    return world.app.test_client().post(REPORTS_PATH, data=sealed, headers=given)
+    return world.app.test_client().post(path, data=sealed, headers=given)
 
 
 def app_of(world: Any, *, plain_uploads: bool = True) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from client_sdk import Client, Registry, loads
-from client_sdk.authentication import answer_mac
+from client_sdk.authentication import answer_mac, erase_mac, erased_mac
 from client_sdk.consent import MACHINES, WISH
 from client_sdk.errors import TransportError
 from client_sdk.transport import Reply
@@ -85,6 +85,8 @@ class ScriptedTransport:
         bodies: Each batch as it was sent.
         macs: Its MAC.
         answer: Makes the reply to a batch; raises TransportError to play a dead network.
+        erasures: Each request to erase a device.
+        erasure: Makes the reply to it.
     """
 
     def __init__(self) -> None:
@@ -95,6 +97,8 @@ class ScriptedTransport:
         self.device = os.urandom(16).hex()
         self.enrolment: Callable[[], Reply] = self.identity
         self.answer: Callable[[bytes], Reply] = self.accepted
+        self.erasures: list[bytes] = []
+        self.erasure: Callable[[bytes], Reply] = self.erased
 
     def enrol(self) -> Reply:
         self.enrolments += 1
@@ -104,6 +108,15 @@ class ScriptedTransport:
         self.bodies.append(body)
         self.macs.append(mac)
         return self.answer(body)
+
+    def erase(self, body: bytes, mac: str) -> Reply:
+        self.erasures.append(body)
+        assert mac == erase_mac(self.key, body)
+        return self.erasure(body)
+
+    def erased(self, body: bytes) -> Reply:
+        mac = erased_mac(self.key, json.loads(body)["nonce"])
+        return Reply(200, json.dumps({"verdict": "erased", "mac": mac}).encode())
 
     def identity(self) -> Reply:
         return Reply(201, json.dumps({"device": self.device, "key": self.key.hex()}).encode())

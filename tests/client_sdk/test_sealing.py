@@ -56,7 +56,7 @@ class SealedScript:
         reply: Reply = self.server.enrol()
         return reply
 
-    def send_sealed(self, sealed: bytes) -> Reply:
+    def send_sealed(self, sealed: bytes, path: str = REPORTS_PATH) -> Reply:
         self.sealed.append(sealed)
         reply: Reply = self.server.send(*open_upload(RECIPIENT, sealed))
         return reply
@@ -209,7 +209,7 @@ from client_sdk.errors import TransportError
 from client_sdk.sealed_transport import SealedTransport
 class Nowhere:
     def enrol(self): raise TransportError("away")
-    def send_sealed(self, sealed): raise TransportError("away")
+    def send_sealed(self, sealed, path): raise TransportError("away")
 registry = load("metrics.toml")
 transport = SealedTransport(Nowhere(), registry.seal)
 client = Client(registry, enabled=True, respect_environment=False, state_dir="state",
@@ -248,7 +248,7 @@ def test_every_other_answer_goes_through_unchanged(status: int, body: bytes) -> 
         def enrol(self) -> Reply:
             return Reply(201, b"")
 
-        def send_sealed(self, sealed: bytes) -> Reply:
+        def send_sealed(self, sealed: bytes, path: str = REPORTS_PATH) -> Reply:
             return Reply(status, body, 7.0)
 
     assert SealedTransport(Answering(), KEY).send(BODY, MAC) == Reply(status, body, 7.0)
@@ -259,7 +259,7 @@ def test_a_dead_network_is_told_as_one() -> None:
         def enrol(self) -> Reply:
             raise TransportError("no answer")
 
-        def send_sealed(self, sealed: bytes) -> Reply:
+        def send_sealed(self, sealed: bytes, path: str = REPORTS_PATH) -> Reply:
             raise TransportError("no answer")
 
     transport = SealedTransport(Dead(), KEY)
