@@ -15,7 +15,7 @@ from client_sdk import Client, Registry, RegistryError, loads
 from client_sdk.authentication import batch_mac
 from client_sdk.errors import TransportError
 from client_sdk.hpke import CannotOpen, Recipient
-from client_sdk.report import encode_batch
+from client_sdk.report import REPORTS_PATH, encode_batch
 from client_sdk.sealed_transport import SealedTransport
 from client_sdk.sealing import (
     OVERHEAD_BYTES,
