@@ -22,10 +22,20 @@ from client_sdk.pending import keep_until
 from client_sdk.randomness import random_bytes
 from client_sdk.registry import Registry
 from client_sdk.report import ERASED, encode_erasure
-from client_sdk.state import ERASED_FROM, FAREWELL, SUSPENDED, UNSCRUBBED, State, successor_tag
+from client_sdk.state import (
+    ERASED_FROM,
+    FAREWELL,
+    SUSPENDED,
+    UNSCRUBBED,
+    State,
+    split_tags,
+    successor_tag,
+)
 from client_sdk.transport import Reply, Transport
 
 LONGEST_GRACE_DAYS = 31
+MOST_TAGS = 16
+"""Who slept through more erasures than this does not recognize the device any more, and stops."""
 _ID_BYTES = 16
 _ENTRY_BYTES = _ID_BYTES + KEY_BYTES
 _FORGOTTEN = ("spool", "batch", "watched", "memory", "paid", "device", "sqlite_sequence")
@@ -54,12 +64,12 @@ def erase(state: State, registry: Registry, now: float) -> tuple[int, int]:
         farewell, suspended = state.get(FAREWELL) or b"", state.get(SUSPENDED)
         if state.device is not None:
             farewell += bytes.fromhex(state.device) + state.device_key
-        parent = successor_tag(state.secret)
+        before = [*split_tags(state.get(ERASED_FROM)), successor_tag(state.secret)]
         spent = Ledger(connection, registry.lifetime_micro).collapse()
         _drop_old_marks(connection, registry, now)
         for table in _FORGOTTEN:
             connection.execute(f"DELETE FROM {table}")
-        kept = {"secret": secret, ERASED_FROM: parent, UNSCRUBBED: b"\x01"}
+        kept = {"secret": secret, ERASED_FROM: b"".join(before[-MOST_TAGS:]), UNSCRUBBED: b"\x01"}
         if farewell:
             kept[FAREWELL] = farewell
         if suspended is not None:

@@ -39,7 +39,8 @@ SUSPENDED = "suspended"
 FAREWELL = "farewell"
 """Ids and keys that the server has still to erase, see `erasure`."""
 ERASED_FROM = "erased_from"
-"""By this a process that knows the secret of before recognizes an erased state."""
+"""Tags of the last secrets before: by them a process that knows one recognizes an erased state."""
+_TAG_BYTES = 16
 UNSCRUBBED = "unscrubbed"
 """There while the file may hold bytes of what was erased."""
 
@@ -214,7 +215,7 @@ class State:
         known = self._known_secret
         if known in (None, self._read(connection, "secret")):
             return
-        if self._read(connection, ERASED_FROM) == successor_tag(known or b""):
+        if successor_tag(known or b"") in split_tags(self._read(connection, ERASED_FROM)):
             raise StateErased(f"device state {self.path} was erased while it was in use")
         raise StateError(f"device state {self.path} was replaced while it was in use")
 
@@ -310,6 +311,12 @@ class State:
 def successor_tag(secret: bytes) -> bytes:
     """Return what a state that was erased keeps of its secret of before: 128 bits, keyed."""
     return keyed_tag(secret, b"erased")
+
+
+def split_tags(tags: bytes | None) -> list[bytes]:
+    """Return the tags that are kept under ERASED_FROM, oldest first."""
+    each = tags or b""
+    return [each[at : at + _TAG_BYTES] for at in range(0, len(each), _TAG_BYTES)]
 
 
 def default_directory(project: str) -> Path:

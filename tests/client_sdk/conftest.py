@@ -250,6 +250,9 @@ class Sink:
         if handler.path.endswith("/v1/devices") and self.mode in ("up", "deaf"):
             answer = {"device": os.urandom(16).hex(), "key": self.key.hex()}
             return self.answer(handler, 201, json.dumps(answer).encode())
+        if handler.path.endswith("/v1/erase") and self.mode == "up":
+            mac = erased_mac(self.key, json.loads(body)["nonce"])
+            return self.answer(handler, 200, json.dumps({"verdict": "erased", "mac": mac}).encode())
         if self.mode != "hung" and handler.path.endswith("/v1/reports"):
             self.bodies.append(body)
         if self.mode in ("hung", "deaf"):

@@ -16,11 +16,11 @@ import pytest
 
 from client_sdk import Client, Registry
 from client_sdk.authentication import answer_mac
-from client_sdk.erasure import erase
-from client_sdk.errors import NoRandomness, StateErased, TransportError
+from client_sdk.erasure import MOST_TAGS, erase
+from client_sdk.errors import NoRandomness, StateErased, StateError, TransportError
 from client_sdk.ledger import ELSEWHERE
 from client_sdk.recorder import permanent_response
-from client_sdk.state import FILE_NAME, State
+from client_sdk.state import FILE_NAME, State, split_tags
 from client_sdk.transport import Reply
 
 ROOT = Path(__file__).parents[2]
@@ -367,14 +367,15 @@ def test_a_metric_without_a_bound_on_changes_leaves_a_total_without_one(tmp_path
 # Others on the same state
 
 
+@pytest.mark.parametrize("times", [1, 3])
 def test_another_client_goes_on_with_the_new_life_and_charges_no_old_one(
-    client_of: MakeClient, server: Any, both: Registry, clock: Any, tmp_path: Path
+    times: int, client_of: MakeClient, server: Any, both: Registry, clock: Any, tmp_path: Path
 ) -> None:
     other = client_of(both)
     other.record("home_page", "example.org")
     assert other.flush()
-    client = client_of(both)
-    assert client.erase()
+    for _ in range(times):
+        assert client_of(both).erase()
     clock.now += DAY
     other.record("home_page", "example.org")
     server.device = os.urandom(16).hex()
@@ -423,6 +424,23 @@ def test_a_state_that_was_erased_in_use_writes_nothing_and_reads_nothing_new(
         assert connection.execute("SELECT * FROM marks").fetchall() == []
     assert fresh.device is None
     fresh.close()
+
+
+def test_who_slept_through_too_many_erasures_stops(tmp_path: Path, both: Registry) -> None:
+    sleeper = State(tmp_path)
+    sleeper.rest()
+    for _ in range(MOST_TAGS):
+        state = State(tmp_path)
+        erase(state, both, NOON)
+        state.close()
+    with pytest.raises(StateErased):
+        sleeper.queued()
+    state = State(tmp_path)
+    erase(state, both, NOON)
+    state.close()
+    with pytest.raises(StateError, match="was replaced"):
+        sleeper.queued()
+    sleeper.close()
 
 
 def test_what_is_being_sent_during_an_erasure_is_neither_believed_nor_sent_again(
@@ -735,7 +753,7 @@ def test_a_crash_at_any_statement_erases_all_or_nothing_and_loses_no_total(
 
 
 WRITER = """
-import sys, time
+import os, sys, time
 from client_sdk import Client, load
 registry = load(sys.argv[1])
 now = [1_796_126_400.0]
@@ -745,6 +763,7 @@ for number in range(400):
     now[0] = 1_796_126_400.0 + number // 100 * 86400
     client.record("theme", "dark")
     client.record("home_page", "example.org")
+    time.sleep(0.003)
     if number % 100 == 50:
         client.flush(20)
 client.flush(20)
@@ -754,6 +773,8 @@ print(client.status().summary)
 ERASER = (
     WRITER.split("for number")[0]
     + """
+while not os.path.exists(sys.argv[2] + "/state.sqlite3"):
+    time.sleep(0.01)
 for number in range(4):
     time.sleep(0.1)
     eraser = Client(registry, enabled=False, state_dir=sys.argv[2], endpoint=sys.argv[3],
@@ -783,6 +804,7 @@ def test_processes_that_go_on_during_erasures_charge_no_epoch_twice_and_pass_no_
     assert [summary for summary, _ in said[:3]] == ["collecting\n"] * 3
     reported = [(report["metric"], report["epoch"]) for report in sink.reports]
     assert len(reported) == len(set(reported))
+    assert len(split_tags(kept(tmp_path)["erased_from"])) == 4
     state = State(tmp_path / "state")
     with state.transaction() as connection:
         (spent,) = connection.execute("SELECT sum(spent) FROM shares").fetchone()
