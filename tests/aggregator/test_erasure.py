@@ -2,10 +2,12 @@
 
 import json
 import logging
+import shutil
 import struct
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from aggregator.server import prepare
 from aggregator.store import Store
 from aggregator.store.layout import Place, Shard
 from aggregator.tombstones import FILE_NAME, Tombstones
+from client_sdk import Client, loads
 from client_sdk.authentication import (
     MAC_HEADER,
     answer_mac,
@@ -34,7 +37,11 @@ from client_sdk.authentication import (
 )
 from client_sdk.epochs import DAY_SECONDS
 from client_sdk.report import ERASE_PATH, REPORTS_PATH, SEALED_TYPE, encode_erasure
+from client_sdk.sealed_transport import SealedTransport
 from client_sdk.sealing import seal_upload
+from client_sdk.state import State
+from client_sdk.testing import WsgiTransport
+from client_sdk.transport import Reply
 
 NONCE = "0123456789abcdef" * 2
 
@@ -428,8 +435,6 @@ def test_a_store_that_refuses_to_rewrite_is_noted_once_and_folded_on(
             "folder", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-bgrewriteaof"]
         )
         url = world.redis_url.replace("unix://", "unix://folder:any@")
-        from dataclasses import replace
-
         settings = replace(world.settings, redis_url=url)
         store = Store.connect(settings, world.keys.pseudonym_key)
         now = [world.now]
@@ -469,3 +474,94 @@ def test_an_operator_erases_by_id(world: Any) -> None:
     assert erase(world.store, versions, device.id, world.now)
     assert not erase(world.store, versions, device.id, world.now)
     assert traces(world, device) == {}
+
+
+# End to end: the SDK's client
+
+
+def client_of(world: Any, directory: Path, **options: Any) -> Client:
+    given: dict[str, Any] = {
+        "enabled": True,
+        "respect_environment": False,  # tests run under pytest, and in CI
+        "state_dir": directory,
+        "transport": WsgiTransport(world.app.test_client(), world.keys.write_key),
+        "upload_within_seconds": 1e9,
+        "clock": lambda: world.now,
+    }
+    return Client(options.pop("registry", world.registry), **{**given, **options})
+
+
+def identity_in(directory: Path) -> str:
+    state = State(directory)
+    device = state.device
+    state.close()
+    assert device is not None
+    return device
+
+
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["plain", "sealed"])
+def test_a_user_has_the_device_erased_here_and_there(
+    is_sealed: bool, world: Any, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {}
+    if is_sealed:
+        world.keys = rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+        world.app = create_app(
+            store=world.store,
+            keys=world.keys,
+            catalogue=world.catalogue,
+            clock=lambda: world.now,
+            plain_uploads=False,
+        )
+        key = world.keys.opening_keys[-1].public
+        line = f'[project]\nseal = {{ key = {key.id}, public = "{key.public.hex()}" }}'
+        registry = loads(world.registry.text.replace("[project]", line, 1))
+
+        class Carrier(WsgiTransport):
+            def send_sealed(self, sealed: bytes, path: str = REPORTS_PATH) -> Reply:
+                answer = world.app.test_client().post(path, data=sealed, content_type=SEALED_TYPE)
+                return Reply(answer.status_code, answer.get_data())
+
+        carrier = Carrier(world.app.test_client(), world.keys.write_key)
+        options = {"registry": registry, "transport": SealedTransport(carrier, key)}
+    client = client_of(world, tmp_path / "state", **options)
+    client.record("theme", "dark")
+    client.record("home_page", "example.org")
+    assert client.flush()
+    device = identity_in(tmp_path / "state")
+    shutil.copytree(tmp_path / "state", tmp_path / "backup")
+    world.folder.fold_once()
+    before = tallies(world)
+    assert world.store.spent(device) == 9_000_000
+    assert client.erase()
+    assert world.store.spent(device) is None
+    assert tallies(world) == before
+    # Opted in again: another id, and an account of its own; the device knows the total.
+    world.now += 7 * DAY_SECONDS
+    again = client_of(world, tmp_path / "state", **options)
+    again.record("home_page", "example.org")
+    assert again.flush()
+    assert identity_in(tmp_path / "state") != device
+    assert again.status().spent_epsilon == 17.0
+    # A state restored from before falls silent for good with the first answer.
+    copy = client_of(world, tmp_path / "backup", **options)
+    copy.record("theme", "light")
+    assert not copy.flush()
+    assert "this device was erased" in copy.status().summary
+    for each in (client, again, copy):
+        each.close(5)
+    world.folder.fold_once()
+    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 0
+
+
+def test_a_device_that_the_operator_erased_falls_silent(world: Any, tmp_path: Path) -> None:
+    client = client_of(world, tmp_path / "state")
+    client.record("theme", "dark")
+    assert client.flush()
+    erase(world.store, world.catalogue.load(), identity_in(tmp_path / "state"), world.now)
+    world.now += 7 * DAY_SECONDS
+    client.record("theme", "dark")
+    assert not client.flush()
+    assert "this device was erased" in client.status().summary
+    assert client.erase()  # which the server confirms all the same
+    client.close(5)

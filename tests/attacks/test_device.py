@@ -19,6 +19,7 @@ from client_sdk.randomness import Coin
 from client_sdk.recorder import Recorder, device_cohort, memory_tag
 from client_sdk.registry import loads
 from client_sdk.state import State
+from client_sdk.testing import RecordingTransport
 from client_sdk.transport import Reply
 
 DAY = 86_400
@@ -35,6 +36,21 @@ epsilon = 1.0
 epoch = "day"
 starts = 2026-12-01
 expires = 2027-01-01
+"""
+
+
+DAYS = 12
+REMEMBERED = """
+[metrics.page]
+question = "Which site is the start page?"
+type = "string"
+sensitivity = "location"
+epsilon = 1.0
+memoize = { epsilon_permanent = 2.0, distinct_values = 1 }
+rappor = { bits = 128, hashes = 2, cohorts = 64 }
+epoch = "day"
+starts = 2026-12-01
+expires = 2027-12-01
 """
 
 
@@ -229,3 +245,52 @@ def test_a_stolen_state_file_gives_values_to_a_dictionary_with_its_secret_only(
     assert by_tag == devices
     assert by_tag_without == 0
     assert by_response <= most_hits(devices, bound) < 0.5 * devices
+
+
+def test_erasing_again_and_again_buys_no_more_noise_than_the_life_has(
+    registry_of: Any, note: Any, tmp_path: Path
+) -> None:
+    """Bound: draws of remembered answers to one value are at most cap / reservation.
+
+    A host that has the device erased every day, to average the permanent noise away. Not random.
+    Control: a host that deletes the state instead, as whoever wipes a device can.
+    """
+    registry = registry_of(REMEMBERED, lifetime=10)
+
+    def draws(folder: Path, end_life: Any) -> int:
+        now, drawn = [START], set()
+        transport = RecordingTransport()
+        for _ in range(DAYS):
+            client = Client(
+                registry,
+                enabled=True,
+                respect_environment=False,
+                state_dir=folder,
+                transport=transport,
+                clock=lambda: now[0],
+                upload_within_seconds=1e9,
+            )
+            client.record("page", "example.org")
+            client.flush()
+            with closing(sqlite3.connect(folder / "state.sqlite3")) as disk:
+                drawn.update(disk.execute("SELECT permanent FROM memory").fetchall())
+            end_life(client)
+            client.close(10)
+            now[0] += DAY
+        return len(drawn)
+
+    charge, cap = registry.metrics["page"].charge, registry.lifetime_micro
+    measured = draws(tmp_path / "erased", lambda client: client.erase())
+
+    def wipe(client: Client) -> None:
+        client.close(10)
+        shutil.rmtree(tmp_path / "wiped")
+
+    control = draws(tmp_path / "wiped", wipe)
+    note(
+        "a device is erased every day for 12 days (draws of permanent noise for one value)",
+        bound=cap // charge,
+        measured=measured,
+        control=control,
+    )
+    assert measured == cap // charge < control == DAYS

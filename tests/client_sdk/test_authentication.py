@@ -4,12 +4,21 @@ from typing import Any
 
 import pytest
 
-from client_sdk.authentication import answer_mac, batch_mac, derive_device_key, macs_match
+from client_sdk.authentication import (
+    answer_mac,
+    batch_mac,
+    derive_device_key,
+    erase_mac,
+    erased_mac,
+    macs_match,
+)
 
 KEY = bytes(range(32))
 DEVICE_KEY = "a66a26df2623a0968529cbdd6cabb5d865ab919d5c0b77ee33c65c00c006bbe8"
 BATCH_MAC = "09b4db6ca75fa1c801028681e175da85f911e95bdef5a058f7b32187a00cec9a"
 ANSWER_MAC = "eca7ece07d2404de8e1d0a8c4508e6beb8de87f12e14c26d8078207ce2204990"
+ERASE_MAC = "30ca1cafc889b4e1aff18275603bb85754c06130f780d4b3175fba20d9592385"
+ERASED_MAC = "702b48eb35fe3c127450a9824f96e620da0add338670a9a4d288606ffd3a64b3"
 ANSWER: dict[str, Any] = {
     "nonce": "0" * 32,
     "sequence": 12,
@@ -62,6 +71,15 @@ def test_purposes_do_not_share_macs() -> None:
     body = "\x00".join(fields).encode()
     assert batch_mac(KEY, body) != answer_mac(KEY, **ANSWER)
     assert derive_device_key(KEY, body.decode()).hex() != batch_mac(KEY, body)
+    text = "0" * 32
+    macs = {
+        batch_mac(KEY, text.encode()),
+        erase_mac(KEY, text.encode()),
+        erased_mac(KEY, text),
+        answer_mac(KEY, text, 1, "erased", 0, []),
+        derive_device_key(KEY, text).hex(),
+    }
+    assert len(macs) == 5
 
 
 def test_stored_figures_have_not_changed() -> None:
@@ -69,6 +87,8 @@ def test_stored_figures_have_not_changed() -> None:
     assert derive_device_key(KEY, "ab" * 16).hex() == DEVICE_KEY
     assert batch_mac(KEY, b"body") == BATCH_MAC
     assert answer_mac(KEY, **ANSWER) == ANSWER_MAC
+    assert erase_mac(KEY, b"body") == ERASE_MAC
+    assert erased_mac(KEY, "0" * 32) == ERASED_MAC
 
 
 @pytest.mark.parametrize("given", ["", "0", "é", "f" * 64])

@@ -1,7 +1,7 @@
 """Off until the host enables it, and where the environment objects. (Bugs 19 and 24.)
 
 Bug 19, opting out: test_client.py, test_opting_out_empties_the_queue_at_once; an erase that does
-not refund is the ledger's, test_ledger.py, test_idle_days_do_not_lower_what_was_spent.
+not refund: test_erase.py, test_erase_no_refund.
 """
 
 from collections.abc import Callable

@@ -139,6 +139,29 @@ def test_the_file_and_its_journal_keep_no_old_byte(
     beside.close()
 
 
+def test_what_a_reader_keeps_from_being_scrubbed_is_scrubbed_at_the_next_start(
+    client_of: MakeClient, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client_sdk.worker.PATIENCE_SECONDS", 0.1)
+    client = client_of()
+    client.record("theme", "dark")
+    assert client.flush()
+    secret = kept(tmp_path)["secret"]
+    # As an app that is suspended in the middle of a look.
+    reader = sqlite3.connect(tmp_path / "state" / FILE_NAME, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM device").fetchone()
+    assert client.erase()
+    assert "unscrubbed" in kept(tmp_path)
+    reader.execute("COMMIT")
+    reader.close()
+    again = client_of()
+    assert again.flush()
+    assert "unscrubbed" not in kept(tmp_path)
+    again.close(5)
+    assert secret not in bytes_of(tmp_path / "state")
+
+
 def test_erasing_without_an_answer_keeps_a_farewell_and_nothing_else(
     client_of: MakeClient, server: Any, both: Registry, tmp_path: Path
 ) -> None:

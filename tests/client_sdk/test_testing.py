@@ -1,5 +1,6 @@
 """What host apps test with: fixtures that load late, clients of one device, a clock."""
 
+import json
 import os
 import subprocess
 import sys
@@ -151,3 +152,16 @@ def test_fixtures_work_in_a_host_app_and_close_what_they_made(
     )
     assert "2 passed" in ran.stdout and "1 failed" in ran.stdout, ran.stdout + ran.stderr
     assert "CanaryFound" in ran.stdout and "status of the client" in ran.stdout
+
+
+def test_an_erasure_is_recorded_and_confirmed(tmp_path: Path, registry_of: Any) -> None:
+    make = ClientFactory(tmp_path, FakeClock())
+    client = make(registry_of())
+    client.record("theme", "dark")
+    assert len(make.reports()) == 1
+    assert client.erase()
+    assert client.status().spent_epsilon == 1.0
+    (request,) = make.transport.erasures
+    (batch,) = make.transport.batches
+    assert json.loads(request)["device"] == json.loads(batch)["device"]
+    make.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from client_sdk import loads
+from client_sdk.erasure import erase
 from client_sdk.pending import Pending, current_epoch
 from client_sdk.randomness import Coin
 from client_sdk.recorder import Recorder
@@ -75,6 +76,26 @@ def test_a_device_explains_itself_in_words(device, capsys):
     shown = capsys.readouterr().out
     assert "spent 11 of its lifetime epsilon" in shown
     assert "with changes" in shown and "never comes back" in shown
+
+
+def test_after_an_erasure_a_device_knows_a_total_only(device, tmp_path, capsys):
+    state = State(device)
+    state.enrolled("a" * 32, bytes(32))
+    erase(state, loads(TEXT), START)
+    state.close()
+    assert main(["ledger", "--state", str(device), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"].keys() == {"elsewhere"}
+    assert (found["spent_epsilon"], found["queued"], found["leaving"]) == (11, 0, True)
+    assert found["spent_epsilon_covering_changes"] > 11
+    assert main(["ledger", "--state", str(device)]) == 0
+    shown = capsys.readouterr().out
+    assert "(erased, or known to the server only)" in shown and "spent 11 of" in shown
+    assert "not confirmed yet that it has erased" in shown
+    assert main(["preview", "--state", str(device)]) == 0
+    shown = capsys.readouterr().out
+    assert "Nothing waits to be sent." in shown
+    assert "not confirmed yet that it has erased" in shown and "page" not in shown
 
 
 def test_a_folder_without_state_is_refused(tmp_path, capsys):
