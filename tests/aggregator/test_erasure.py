@@ -283,6 +283,7 @@ def test_a_line_that_a_power_cut_has_torn_costs_no_other(tmp_path: Path) -> None
     with (tmp_path / FILE_NAME).open("ab") as open_file:
         open_file.write(b"63 121 ffff")
     file.note(second)
+    assert file.places() == [first, second]
     file.note(second)
     assert file.places() == [first, second]
     assert Tombstones(tmp_path / "none").places() == []
@@ -319,6 +320,27 @@ def test_an_erasure_survives_a_backup_that_is_older(world: Any) -> None:
     prepare(world.settings)
     assert world.send(device, device.batch(world.report("theme"))).status_code == 410
     assert ask(world, newcomer).status_code == 200
+
+
+def test_a_store_that_is_put_back_at_that_very_moment_does_not_erase_for_nothing(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        world.store.raise_generation(world.now)
+    device = planted(world)
+    backup = snapshot(world.redis_url)
+    for _ in range(3):
+        world.store.raise_generation(world.now)
+    note = Tombstones.note
+
+    def overtaken(tombstones: Tombstones, place: Place) -> None:
+        note(tombstones, place)
+        put_back(world.redis_url, backup)
+
+    monkeypatch.setattr(Tombstones, "note", overtaken)
+    assert ask(world, device).status_code == 503
+    assert traces(world, device)
+    assert len(world.store.forgotten_erasures()) == 1  # which the recovery does
 
 
 def test_a_recovery_does_not_bring_back_who_was_erased_before_the_backup(world: Any) -> None:
