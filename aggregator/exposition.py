@@ -213,6 +213,11 @@ def _batches(counters: Counter[str]) -> Iterator[Metric]:
         "were lost.",
         counters["gaps"],
     )
+    yield CounterMetricFamily(
+        "ldp_erasures",
+        "Devices that were erased, at their user's wish or by the operator.",
+        counters["erasures"],
+    )
 
 
 def _folding(counters: Counter[str], shards: list[ShardFigures]) -> Iterator[Metric]:

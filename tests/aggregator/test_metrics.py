@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.app import create_app
 from aggregator.embedded import EmbeddedServer
+from aggregator.erasure import erase
 from aggregator.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
 from aggregator.metering import Meter, watch
 from aggregator.opening_keys import OpeningKey
@@ -224,6 +225,9 @@ def test_uploads_are_counted_by_outcome_metric_and_reason(watched: Watched) -> N
     assert value(series, "ldp_batches_total", outcome="accepted") == 2
     assert value(series, "ldp_batches_total", outcome="duplicate") == 1
     assert value(series, "ldp_sequence_gaps_total") == 1
+    assert value(series, "ldp_erasures_total") == 0
+    assert erase(world.store, world.catalogue.load(), device.id, world.now)
+    assert value(watched.scrape(), "ldp_erasures_total") == 1
     assert value(series, REJECTED, reason="clone_suspected") == 1
     assert value(series, REJECTED, reason="already_reported") == 1
     assert value(series, "ldp_reports_accepted_total", metric="theme") == 1
