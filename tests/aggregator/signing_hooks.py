@@ -3,6 +3,7 @@
 Told by the environment: SOTTOVOCE_KEYS_FILE, and SOTTOVOCE_FUZZ_REPORT, one true report in JSON.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -13,8 +14,15 @@ import schemathesis
 from hypothesis import strategies as st
 
 from aggregator.keys import Keys
-from client_sdk.authentication import MAC_HEADER, batch_mac, derive_device_key
-from client_sdk.report import DEVICES_PATH, REPORTS_PATH, SEALED_TYPE, encode_batch
+from client_sdk.authentication import MAC_HEADER, batch_mac, derive_device_key, erase_mac
+from client_sdk.report import (
+    DEVICES_PATH,
+    ERASE_PATH,
+    REPORTS_PATH,
+    SEALED_TYPE,
+    encode_batch,
+    encode_erasure,
+)
 from client_sdk.sealing import seal_upload
 
 UNSIGNED = 8
@@ -33,32 +41,43 @@ def device_of(body: bytes) -> str:
         return "0" * 32
 
 
-def mac_over(body: bytes) -> str:
+def mac_over(body: bytes, path: str) -> str:
     device = device_of(body).encode("utf-8", "replace").decode()
-    return batch_mac(derive_device_key(keys.master_keys[-1][1], device), body)
+    mac = erase_mac if path == ERASE_PATH else batch_mac
+    return mac(derive_device_key(keys.master_keys[-1][1], device), body)
 
 
 class Signed(requests.auth.AuthBase):
     """Signs the exact bytes that are about to travel."""
 
+    def __init__(self, path: str) -> None:
+        self._path = path
+
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         body = request.body or b""
         exact = body.encode() if isinstance(body, str) else bytes(body)
         if sum(exact) % UNSIGNED:
-            request.headers[MAC_HEADER] = mac_over(exact)
+            request.headers[MAC_HEADER] = mac_over(exact, self._path)
         return request
 
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
-    if case.path != REPORTS_PATH or case.media_type != "application/json":
+    valid = case.meta is None or case.meta.generation.mode.is_positive
+    if case.path == ERASE_PATH and case.media_type == SEALED_TYPE and valid:
+        # Generated for a type, whatever the address: the sealed batch becomes a sealed erasure.
+        name = hashlib.sha256(case.body if isinstance(case.body, bytes) else b"").hexdigest()
+        body = encode_erasure(name[:32], name[32:])
+        case.body = seal_upload(keys.opening_keys[-1].public, body, mac_over(body, ERASE_PATH))
+    if case.path not in (REPORTS_PATH, ERASE_PATH) or case.media_type != "application/json":
         return
-    kwargs["auth"] = Signed()
-    if case.meta is None or case.meta.generation.mode.is_positive:
+    kwargs["auth"] = Signed(case.path)
+    if valid:
         # 7.0 is an integer to a schema, and to the server it is not. Among the strangers that were
         # generated, one report is counted.
         body = json.loads(json.dumps(case.body), parse_float=lambda text: int(float(text)))
-        body["reports"][0] = json.loads(true_report)
+        if case.path == REPORTS_PATH:
+            body["reports"][0] = json.loads(true_report)
         case.body = body
 
 
@@ -79,7 +98,7 @@ def sealed_batches(draw: st.DrawFn) -> bytes:
     nonce = draw(st.binary(min_size=16, max_size=16)).hex()
     reports = [true_report] * draw(st.integers(1, 256))
     body = encode_batch(device, draw(st.integers(1, 2**32 - 1)), nonce, reports)
-    return seal_upload(keys.opening_keys[-1].public, body, mac_over(body))
+    return seal_upload(keys.opening_keys[-1].public, body, mac_over(body, REPORTS_PATH))
 
 
 schemathesis.openapi.media_type(SEALED_TYPE, sealed_batches())

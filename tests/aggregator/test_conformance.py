@@ -19,7 +19,7 @@ HOOKS = "tests.aggregator.signing_hooks"
 CONFIG = """
 [checks.positive_data_acceptance]
 # What a schema cannot say: a budget of bytes, who signed, and which sequences a device has used.
-expected-statuses = ["2xx", 401, 409, 413]
+expected-statuses = ["2xx", 401, 409, 410, 413]
 
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 405, 411, 413, 415]

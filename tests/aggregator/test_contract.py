@@ -22,10 +22,11 @@ from aggregator.problems import _KINDS
 from aggregator.rotation import rotate_sealing
 from aggregator.store import Store
 from aggregator.witness import Witness
-from client_sdk.authentication import MAC_HEADER
+from client_sdk.authentication import MAC_HEADER, erase_mac
 from client_sdk.report import (
     ACCEPTED,
     DEVICES_PATH,
+    ERASE_PATH,
     FORMAT_VERSION,
     MAX_BATCH_BYTES,
     MAX_BATCH_REPORTS,
@@ -33,6 +34,7 @@ from client_sdk.report import (
     REFUSAL_REASONS,
     REPORTS_PATH,
     SEALED_TYPE,
+    encode_erasure,
 )
 from tests.aggregator import contract
 from tests.aggregator.contract import DOCUMENT
@@ -143,7 +145,8 @@ def test_figures_in_the_contract_are_those_of_the_code() -> None:
     assert text["pattern"] == f"^{intake._HEX_RESPONSE.pattern}$"
     answer = SCHEMAS["Answer"]["properties"]
     assert answer["reports"]["items"]["enum"] == [ACCEPTED, *REFUSAL_REASONS]
-    told = {*answer["verdict"]["enum"], SCHEMAS["CloneSuspected"]["properties"]["verdict"]["const"]}
+    refused = (SCHEMAS[name]["properties"]["verdict"] for name in ("CloneSuspected", "Erased"))
+    told = {*answer["verdict"]["enum"], *(verdict["const"] for verdict in refused)}
     assert told == set(get_args(Verdict))
     uploads = DOCUMENT["paths"][REPORTS_PATH]["post"]["requestBody"]
     assert set(uploads["content"]) == {"application/json", SEALED_TYPE}
@@ -177,18 +180,31 @@ def cloned(world: Any) -> Any:
     return world.send(device, device.batch(world.report("crashed"), sequence=1))
 
 
-def sealed_to_a_stranger(world: Any) -> Any:
-    return post(world, REPORTS_PATH, b"\1\0\7" + bytes(100), Content_Type=SEALED_TYPE)
+def erasing(world: Any, device: Any = None, **headers: str) -> Any:
+    device = device or world.device()
+    body = encode_erasure(device.id, "0" * 32)
+    given = {"Sottovoce_MAC": erase_mac(device.key, body), "Content_Type": JSON} | headers
+    return post(world, ERASE_PATH, body, **given)
 
 
-def plain_where_sealing_is_required(world: Any) -> Any:
+def erased(world: Any) -> Any:
+    device = world.device()
+    erasing(world, device)
+    return world.send(device, device.batch(world.report("theme")))
+
+
+def sealed_to_a_stranger(world: Any, path: str) -> Any:
+    return post(world, path, b"\1\0\7" + bytes(100), Content_Type=SEALED_TYPE)
+
+
+def plain_where_sealing_is_required(world: Any, path: str) -> Any:
     rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
     world.app = contract.conforming(
         create_app(
             store=world.store, keys=world.keys, catalogue=world.catalogue, plain_uploads=False
         )
     )
-    return post(world, REPORTS_PATH, b"{}", Content_Type="application/json")
+    return post(world, path, b"{}", Content_Type="application/json")
 
 
 def while_away(world: Any, path: str) -> Any:
@@ -198,6 +214,8 @@ def while_away(world: Any, path: str) -> Any:
         return client.get(path)
     if path == DEVICES_PATH:
         return world.enrol()
+    if path == ERASE_PATH:
+        return erasing(world, device)
     return world.send(device, device.batch(world.report("theme")))
 
 
@@ -223,7 +241,7 @@ def uploading(spoil: Callable[[bytes], bytes] = bytes, **headers: str) -> Callab
 
 JSON = "application/json"
 LONG = b" " * (MAX_BATCH_BYTES + 1)
-DEVICES, REPORTS = f"POST {DEVICES_PATH}", f"POST {REPORTS_PATH}"
+DEVICES, REPORTS, ERASE = (f"POST {path}" for path in (DEVICES_PATH, REPORTS_PATH, ERASE_PATH))
 PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
     (DEVICES, 201, None): enrolling(b"{}"),
     (DEVICES, 400, "malformed"): enrolling(b"[]"),
@@ -234,14 +252,24 @@ PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
     (DEVICES, 503, "unavailable"): lambda world: while_away(world, DEVICES_PATH),
     (REPORTS, 200, None): uploading(),
     (REPORTS, 400, "malformed"): uploading(lambda body: body[:-1]),
-    (REPORTS, 400, "unknown_sealing_key"): sealed_to_a_stranger,
+    (REPORTS, 400, "unknown_sealing_key"): lambda w: sealed_to_a_stranger(w, REPORTS_PATH),
     (REPORTS, 401, "bad_mac"): uploading(Sottovoce_MAC="0" * 64),
     (REPORTS, 409, "clone_suspected"): cloned,
+    (REPORTS, 410, "erased"): erased,
     (REPORTS, 411, "length_required"): posted(REPORTS_PATH, Transfer_Encoding="chunked"),
     (REPORTS, 413, "too_large"): posted(REPORTS_PATH, LONG, Content_Type=JSON),
     (REPORTS, 415, "unsupported_media"): uploading(Content_Encoding="gzip"),
-    (REPORTS, 415, "sealing_required"): plain_where_sealing_is_required,
+    (REPORTS, 415, "sealing_required"): lambda w: plain_where_sealing_is_required(w, REPORTS_PATH),
     (REPORTS, 503, "unavailable"): lambda world: while_away(world, REPORTS_PATH),
+    (ERASE, 200, None): erasing,
+    (ERASE, 400, "malformed"): posted(ERASE_PATH, b"{}", Content_Type=JSON),
+    (ERASE, 400, "unknown_sealing_key"): lambda w: sealed_to_a_stranger(w, ERASE_PATH),
+    (ERASE, 401, "bad_mac"): lambda w: erasing(w, Sottovoce_MAC="0" * 64),
+    (ERASE, 411, "length_required"): posted(ERASE_PATH, Transfer_Encoding="chunked"),
+    (ERASE, 413, "too_large"): posted(ERASE_PATH, LONG, Content_Type=JSON),
+    (ERASE, 415, "unsupported_media"): lambda w: erasing(w, Content_Encoding="gzip"),
+    (ERASE, 415, "sealing_required"): lambda w: plain_where_sealing_is_required(w, ERASE_PATH),
+    (ERASE, 503, "unavailable"): lambda world: while_away(world, ERASE_PATH),
     ("GET /livez", 200, None): got("/livez"),
     ("GET /readyz", 200, None): got("/readyz"),
     ("GET /readyz", 503, "unavailable"): lambda world: while_away(world, "/readyz"),
