@@ -15,6 +15,7 @@ from aggregator.erasure import erase_again
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.store.generation import SPACING_SECONDS
 from aggregator.unsealing import require_uploads
 from aggregator.wsgi import served
 from client_sdk.registry import load
@@ -28,7 +29,7 @@ MOST_MEMORY_SHARE = 0.45
 
 
 def prepare(settings: ServerSettings) -> None:
-    """Check the store, claim it if it is new, and register metrics.toml if one is set.
+    """Migrate and check the store, claim it if it is new, and register metrics.toml if one is set.
 
     Raises:
         SettingsError, KeysError, RegistryError, StoreRefused, StoreUnavailable: Says what to do.
@@ -36,9 +37,11 @@ def prepare(settings: ServerSettings) -> None:
     keys = Keys.load(settings.keys_file)
     store = Store.connect(settings, keys.pseudonym_key)
     try:
+        store.migrate()
         store.check()
-        store.raise_generation(time.time())
         _warn_of_memory(store)
+        store.warn_of_settings()
+        store.raise_generation(time.time(), spacing_seconds=SPACING_SECONDS)
         catalogue = Catalogue(store)
         if settings.metrics_file is not None:
             registry = load(settings.metrics_file)

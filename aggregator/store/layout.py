@@ -6,12 +6,13 @@ on a cluster too, and no call touches two shards.
     {meta}:shape            hash: what is fixed for the store's life
     {meta}:registries       hash: digest -> text of every registry version
     {meta}:registry_order   list: digests in the order they came
-    {meta}:ready            written by readiness checks
+    {meta}:ready            written by readiness checks; on a cluster's other servers {sNN}:ready
     {meta}:recovery         hash: the recovery from a backup that is under way
     {meta}:recovered        hash: the last one that was finished
     {meta}:counters         hash: what happened in no shard: enrolments, publishing
     {meta}:survey           JSON: the last look at how much devices have spent
     {meta}:rewriting        there while the append-only file need not be rewritten yet
+    {meta}:migrating        lock of who migrates, see store.migrations
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
                             come here; see store.generation and store.recovery
     {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)
@@ -28,6 +29,7 @@ on a cluster too, and no call touches two shards.
     {sNN}:frozen            hash: series -> last epoch that the fold refuses
     {sNN}:counters          hash: what happened here, by name
     {sNN}:reports           hash: metric -> reports ever folded
+    {sNN}:probe             for a moment at start, see store.admission
 """
 
 import hmac
@@ -43,6 +45,7 @@ RECOVERED = "{meta}:recovered"
 COUNTERS = "{meta}:counters"
 SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
+MIGRATING = "{meta}:migrating"
 
 
 @dataclass(frozen=True, slots=True)

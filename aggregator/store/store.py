@@ -11,7 +11,7 @@ from aggregator.connection import Connection, StoreRefused, StoreUnavailable
 from aggregator.group import Group, parse_group, series_of
 from aggregator.ledger import Record
 from aggregator.settings import ServerSettings
-from aggregator.store import admission
+from aggregator.store import admission, migrations
 from aggregator.store.accounts import Accounts
 from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
@@ -90,10 +90,10 @@ class Store:
         self._call = connection.call
         self._layout = layout
         self._shards = layout.all_shards
-        self._intake = connection.script("intake")
-        self._erase = connection.script("erase")
+        self._erase = connection.script("erase", replicated=True)
+        self._intake = connection.script("intake", replicated=True)
         self._fold = connection.script("fold")
-        self._close = connection.script("close")
+        self._close = connection.script("close", replicated=True)
         self._register = connection.script("register")
         self._generation = Generation(connection, layout, witness)
         self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
@@ -111,7 +111,8 @@ class Store:
         url = settings.required_redis_url()
         layout = Layout(settings.shards, settings.buckets, pseudonym_key)
         witness = Witness.beside(settings.keys_file)
-        return cls(Connection(url, settings.store_timeout_seconds), layout, witness)
+        connection = Connection(url, settings.store_timeout_seconds, settings.wait_replicas)
+        return cls(connection, layout, witness)
 
     @property
     def shards(self) -> range:
@@ -127,13 +128,22 @@ class Store:
         self.check_shape()
         self._generation.check()
 
+    def migrate(self) -> None:
+        """Bring a store of an older version up to date, see `migrations`; then `check` passes."""
+        admission.check_layout(self._connection, self._layout)
+        migrations.migrate(self._connection, self._layout)
+
     def check_shape(self) -> None:
         """Make sure that this is such a store, restored or not; see `admission`."""
         admission.check(self._connection, self._layout)
 
+    def warn_of_settings(self) -> None:
+        """Log what makes this store larger than it must be; see `admission`."""
+        admission.warn_of_large_encodings(self._connection, self._layout)
+
     def check_writable(self) -> None:
         """Make sure that the store takes writes."""
-        admission.check_writable(self._connection)
+        admission.check_writable(self._connection, self._layout)
 
     def check_policy(self) -> None:
         """Make sure that the store keeps what it takes."""
@@ -141,22 +151,23 @@ class Store:
 
     def check_schema(self) -> None:
         """Make sure that no other version has taken the store over."""
-        admission.check_schema(self._connection)
+        migrations.require_newest(self._connection)
 
     def check_generation(self) -> None:
         """Make sure that the store was not restored from a backup."""
         self._generation.check()
 
-    def raise_generation(self, now: float) -> None:
+    def raise_generation(self, now: float, *, spacing_seconds: float = 0.0) -> None:
         """Raise the number by which an old backup is noticed.
 
         Args:
             now: Unix time in seconds.
+            spacing_seconds: Nothing is raised if that was done less than this before.
 
         Raises:
             StoreRefused: This is an old backup.
         """
-        self._generation.raise_by_one(now)
+        self._generation.raise_by_one(now, spacing_seconds)
 
     def close(self) -> None:
         """Close all connections."""
@@ -390,13 +401,13 @@ class Store:
 
     # Closing
 
-    def close_intake(self, shard: int, metric: Metric, epoch: int) -> str:
+    def close_intake(self, shard: int, series: str, epoch: int) -> str:
         """Refuse reports up to `epoch` from now on; return the last stream id before that."""
-        return self._raise(self._shards[shard], "watermarks", metric, epoch)
+        return self._raise(self._shards[shard], "watermarks", series, epoch)
 
-    def freeze(self, shard: int, metric: Metric, epoch: int) -> None:
+    def freeze(self, shard: int, series: str, epoch: int) -> None:
         """Refuse changes of tallies up to `epoch`, and drop its marks: the watermark stands."""
-        home, series = self._shards[shard], series_of(metric)
+        home = self._shards[shard]
         before = self._frozen_until(home, series)
         if before >= epoch:
             return
@@ -406,16 +417,36 @@ class Store:
             if before < past <= epoch:
                 buckets = range(self._layout.buckets)
                 self._call("UNLINK", *(home.mark(series, past, bucket) for bucket in buckets))
-        self._raise(home, "frozen", metric, epoch)
+        self._raise(home, "frozen", series, epoch)
+
+    def half_closed(self) -> dict[str, int]:
+        """Return per series the last closed epoch, for those that not every shard knows as closed.
+
+        A closing is under way or died, or a failover has lost what a shard knew.
+        """
+        known = [
+            {series: int(epoch) for series, epoch in self._call("HGETALL", key).items()}
+            for shard in self._shards
+            for key in (shard.key("watermarks"), shard.key("frozen"))
+        ]
+        highest = {
+            series: max(epochs.get(series, -1) for epochs in known)
+            for series in {series for epochs in known for series in epochs}
+        }
+        return {
+            series.decode(): epoch
+            for series, epoch in highest.items()
+            if any(epochs.get(series, -1) < epoch for epochs in known)
+        }
 
     def is_closed(self, metric: Metric, epoch: int) -> bool:
         """Say whether the epoch's tallies are final in every shard."""
         series = series_of(metric)
         return all(self._frozen_until(shard, series) >= epoch for shard in self._shards)
 
-    def _raise(self, shard: Shard, name: str, metric: Metric, epoch: int) -> str:
+    def _raise(self, shard: Shard, name: str, series: str, epoch: int) -> str:
         keys = (shard.key(name), shard.key("stream"))
-        last: bytes = self._close(keys, (series_of(metric), epoch))
+        last: bytes = self._close(keys, (series, epoch))
         return last.decode()
 
     def _frozen_until(self, shard: Shard, series: str) -> int:

@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
         metric, epoch = args.close
         outcomes = publish_epoch(source, directory, now, metric, epoch, early=True)
     else:
+        source.close_again()
         close_due(source, now)
         with Progress("epochs") as progress:
             outcomes = publish_due(source, directory, now, progress.set)
