@@ -86,7 +86,7 @@ class Connection:
             return self._nodes.execute(*command)
 
     def refusal(self, *command: str | bytes | int) -> str | None:
-        """Run a command without a key on every server; return why one refuses it, by rights or state.
+        """Run a command without a key on every server; return why one refuses, if one does.
 
         Raises:
             StoreUnavailable: No answer, or one that says "not now".
