@@ -78,6 +78,7 @@ def test_the_whole_server_works_under_the_shipped_user(
     assert world.store.accounts.of(devices[0].id, ["0" * 16]) is not None
     assert world.store.accounts.reports().total() == 61
     assert world.store.counters()["batches"] == 41
+    assert world.store.rewrite_log(60) is None
     figures = world.store.figures
     assert sum(shard.generation for shard in figures.shards()) > 0
     assert figures.folded_by_metric().total() == 61 and figures.memory().most_bytes > 0
@@ -186,7 +187,16 @@ def called() -> set[str]:
 
 def is_sender(function: ast.expr) -> bool:
     name = getattr(function, "attr", getattr(function, "id", ""))
-    return name in {"call", "_call", "call_each", "execute", "execute_on_each", "queue", "send"}
+    return name in {
+        "call",
+        "_call",
+        "call_each",
+        "execute",
+        "execute_on_each",
+        "queue",
+        "send",
+        "refusal",
+    }
 
 
 def as_rule(words: list[Any]) -> str:

@@ -210,6 +210,7 @@ def test_uploads_of_all_nodes_are_folded_closed_and_final(world: Any, cluster: C
     assert world.charged(world.device(), world.report("theme")) == ["epoch_closed"]
     assert sorted(world.store.ledger()) == [0] + [1_000_000] * 100
     assert world.app.test_client().get("/readyz").status_code == 200
+    assert world.store.rewrite_log(60) is None
     assert len(world.store.figures.shards()) == 16 and world.store.figures.memory().most_bytes == 0
 
 
