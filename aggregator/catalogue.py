@@ -8,7 +8,7 @@ it is accepted as long as any of them accepts it.
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from aggregator.store import Store
@@ -46,8 +46,7 @@ class Versions:
             for metric in registry.metrics.values():
                 key = (metric.name, metric.fingerprint)
                 known = metrics.get(key, metric)
-                metrics[key] = replace(
-                    metric,
+                metrics[key] = metric._replace(
                     starts=min(known.starts, metric.starts),
                     expires=max(known.expires, metric.expires),
                 )

@@ -4,7 +4,6 @@ Strict on purpose: a misspelt key would otherwise silently mean a default epsilo
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -190,7 +189,7 @@ def metric_from(name: str, table: Table, contact: str) -> Metric:
         sample=_sample(table),
         **domain,
     )
-    metric = replace(metric, when_absent=_when_absent(table, metric))
+    metric = metric._replace(when_absent=_when_absent(table, metric))
     table.refuse_for_now("joint", "joint metrics")
     table.finish()
     return metric

@@ -11,7 +11,7 @@ the clock and which metrics were recorded.
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from client_sdk.epochs import day_of, epoch_of
 from client_sdk.metric import Metric
@@ -22,8 +22,7 @@ ELSEWHERE = ""
 it, and what was spent before the device was erased."""
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """One metric's part of the lifetime budget, in micro-epsilon.
 
     Attributes:

@@ -10,12 +10,11 @@ import json
 import math
 import unicodedata
 from bisect import bisect_right
-from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from client_sdk.epochs import EpochLength, epoch_of
 from client_sdk.errors import WrongType
@@ -36,8 +35,7 @@ LONGEST_STRING = 1024
 _MOST_BITS = 256  # of an integer that is still compared: far above any bucket edge
 
 
-@dataclass(frozen=True)
-class Memoize:
+class Memoize(NamedTuple):
     """What one device may spend on remembered responses of a metric.
 
     Attributes:
@@ -49,23 +47,7 @@ class Memoize:
     distinct_values: int
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A metric as the registry declares it; see docs/registry.md for each key.
-
-    Attributes:
-        labels: The closed domain in order, empty for strings; what estimates are named by.
-        edges: For numbers, the inner and outer bucket edges, ascending.
-        missing: Index (or string) that NaN and None are reported as.
-        catch_all: Index that values outside the list are reported as.
-        grace_days: Days after an epoch's end during which its reports are still accepted.
-        every: Each device reports in one of so many epochs.
-        sample: Share of devices that take part, in (0, 1].
-        when_absent: What is reported for an epoch in which nothing was recorded; None: nothing,
-            and estimates are about devices that recorded.
-        candidates: For strings, the values that a release looks for.
-    """
-
+class _Declared(NamedTuple):
     name: str
     question: str
     type: MetricType
@@ -87,6 +69,23 @@ class Metric:
     every: int = 1
     sample: Decimal = Decimal(1)
     when_absent: Value | None = None
+
+
+class Metric(_Declared):
+    """A metric as the registry declares it; see docs/registry.md for each key.
+
+    Attributes:
+        labels: The closed domain in order, empty for strings; what estimates are named by.
+        edges: For numbers, the inner and outer bucket edges, ascending.
+        missing: Index (or string) that NaN and None are reported as.
+        catch_all: Index that values outside the list are reported as.
+        grace_days: Days after an epoch's end during which its reports are still accepted.
+        every: Each device reports in one of so many epochs.
+        sample: Share of devices that take part, in (0, 1].
+        when_absent: What is reported for an epoch in which nothing was recorded; None: nothing,
+            and estimates are about devices that recorded.
+        candidates: For strings, the values that a release looks for.
+    """
 
     def encode(self, value: object) -> tuple[Value, bool]:
         """Map what the host recorded into the domain.

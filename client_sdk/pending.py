@@ -1,22 +1,23 @@
 """A value between the host's call and the device's ledger, and the epoch it belongs to."""
 
-from dataclasses import dataclass
-
 from client_sdk.epochs import DAY_SECONDS, day_of, end_of, epoch_of, first_day
 from client_sdk.mechanisms import Value
 from client_sdk.metric import Metric
 
 
-@dataclass(frozen=True, repr=False)
 class Pending:
     """A value on its way from the host's thread to the transaction; lives in memory only.
 
-    Its repr is the default one on purpose: values never reach a log or a traceback.
+    No tuple, and its repr is the default one, on purpose: values never reach a log, a traceback
+    or a document.
     """
 
-    metric: Metric
-    epoch: int
-    value: Value
+    __slots__ = ("epoch", "metric", "value")
+
+    def __init__(self, metric: Metric, epoch: int, value: Value) -> None:
+        self.metric = metric
+        self.epoch = epoch
+        self.value = value
 
 
 def current_epoch(metric: Metric, now: float) -> int:

@@ -5,9 +5,8 @@ Reads a device's state and changes nothing in it.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from client_sdk import spool
 from client_sdk.epochs import end_of, label
@@ -21,8 +20,7 @@ _MICRO = 1e6
 NOT_OF_A_METRIC = "(erased, or known to the server only)"
 
 
-@dataclass(frozen=True)
-class WaitingReport:
+class WaitingReport(NamedTuple):
     """One report that has not left, or was not answered.
 
     Attributes:
@@ -36,8 +34,7 @@ class WaitingReport:
     not_before: float = 0.0
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(NamedTuple):
     """What one metric has cost and may still cost, in epsilon.
 
     Attributes:
@@ -56,8 +53,7 @@ class Budget:
         return self.reserved - self.spent
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(NamedTuple):
     """All that a device would send.
 
     Attributes:

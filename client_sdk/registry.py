@@ -8,11 +8,10 @@ error that names key, rule and value.
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from decimal import Context, Decimal, localcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from client_sdk.declaration import Table, metric_from
 from client_sdk.errors import RegistryError
@@ -26,16 +25,14 @@ _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """A promise about short times: at most `epsilon` of fresh-noise charges in any `days` days."""
 
     days: int
     epsilon: Decimal
 
 
-@dataclass(frozen=True)
-class Registry:
+class Registry(NamedTuple):
     """A project's metrics, in file order.
 
     Attributes:
@@ -53,9 +50,12 @@ class Registry:
     lifetime_epsilon: Decimal
     contact: str
     metrics: Mapping[str, Metric]
-    text: str = field(repr=False)
+    text: str
     window: Window | None = None
     seal: SealingKey | None = None
+
+    def __repr__(self) -> str:
+        return f"Registry({self.project!r}, {list(self.metrics)})"
 
     @property
     def lifetime_micro(self) -> int:

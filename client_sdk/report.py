@@ -7,8 +7,7 @@ bit vector, bit i is cell i, most significant digit first).
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from client_sdk.mechanisms import Mechanism
 
@@ -43,8 +42,7 @@ ERASED = "erased"
 """The verdict on a device that asked for its erasure, and on whatever it sends afterwards."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """One randomized answer, as it is sent.
 
     Attributes:

@@ -8,7 +8,7 @@ middle, for instance at exit, has not forgotten to back off.
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
 
 from client_sdk.randomness import Coin
 from client_sdk.state import State
@@ -20,8 +20,7 @@ _NAME = "schedule"
 _MOST_FAILURES = 20
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """What is kept. Unix times in seconds.
 
     Attributes:
@@ -85,26 +84,26 @@ class Schedule:
             now = self._clock()
             next_window = min(max(now, self.plan.uploaded_at + self._within), now + self._within)
             moment = next_window + self._share() * self._within
-            self._keep(replace(self.plan, upload_at=moment))
+            self._keep(self.plan._replace(upload_at=moment))
 
     def look_again_soon(self) -> None:
         """Wait until another process has uploaded, or has failed to; this is not kept."""
         moment = self._clock() + self._share() * LEAST_BACKOFF_SECONDS
-        self.plan = replace(self.plan, upload_at=moment)
+        self.plan = self.plan._replace(upload_at=moment)
 
     def begin(self) -> None:
         """Plan as if the attempt that begins now had failed."""
         ceiling = min(LEAST_BACKOFF_SECONDS * 2**self.plan.failures, MOST_BACKOFF_SECONDS)
         moment = self._clock() + self._share() * ceiling
         failures = min(self.plan.failures + 1, _MOST_FAILURES)
-        self._keep(replace(self.plan, upload_at=moment, failures=failures))
+        self._keep(self.plan._replace(upload_at=moment, failures=failures))
 
     def failed(self, pause_seconds: float) -> None:
         """Add the pause that was asked for to what `begin` has planned."""
         if pause_seconds:
             moment = (self.plan.upload_at or self._clock()) + pause_seconds
             paused_until = self._clock() + pause_seconds
-            self._keep(replace(self.plan, upload_at=moment, paused_until=paused_until))
+            self._keep(self.plan._replace(upload_at=moment, paused_until=paused_until))
 
     def done(self) -> None:
         """Nothing waits any more."""
@@ -124,5 +123,5 @@ class Schedule:
 
     def _keep(self, plan: Plan) -> None:
         with self._state.transaction():
-            self._state.put(_NAME, json.dumps(asdict(plan)).encode())
+            self._state.put(_NAME, json.dumps(plan._asdict()).encode())
         self.plan = plan

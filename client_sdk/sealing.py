@@ -8,7 +8,7 @@ plain body, so a batch that is sealed anew, or to another key, is the same batch
 """
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from client_sdk import hpke
 from client_sdk.hpke import CannotOpen, Recipient
@@ -29,8 +29,7 @@ _ORDER_EIGHT = (
 """With 0, 1 and -1 the points of small order, https://cr.yp.to/ecdh.html#validate."""
 
 
-@dataclass(frozen=True)
-class SealingKey:
+class SealingKey(NamedTuple):
     """The aggregator's public key, as an app ships it.
 
     Attributes:

@@ -5,7 +5,7 @@ always allowed, having it twice never. All functions act inside the caller's tra
 """
 
 import sqlite3
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MOST_REPORTS = 10_000
 MOST_BYTES = 5_000_000
@@ -13,8 +13,7 @@ LONGEST_ONCE_SECONDS = 30 * 86_400.0
 """A report of a metric that is asked once waits no longer than this after it was recorded."""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Reports that go together, under one number, byte for byte the same until answered.
 
     Attributes:

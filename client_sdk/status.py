@@ -1,10 +1,9 @@
 """What a client is doing, for people."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """What a client is doing, for people.
 
     Attributes:

@@ -4,8 +4,7 @@ A transport moves finished bytes. It retries with the very same ones, so nothing
 change what the server learns.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from client_sdk import forks
 from client_sdk.authentication import MAC_HEADER
@@ -19,8 +18,7 @@ MOST_ANSWER_BYTES = 256 * 1024
 LONGEST_PAUSE_SECONDS = 86_400.0
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """A server's answer as it arrived.
 
     Attributes:

@@ -12,8 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from client_sdk import log, spool
 from client_sdk.authentication import KEY_BYTES, answer_mac, batch_mac, macs_match
@@ -44,8 +43,7 @@ _VERDICTS = {200: (ACCEPTED, "duplicate"), 409: ("clone_suspected",), 410: (ERAS
 _DEVICE = re.compile(r"[0-9a-f]{32}")
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an upload run ended.
 
     Attributes:
@@ -207,8 +205,7 @@ def batch_body(batch: Batch, device: str) -> bytes:
     return body.ljust(next(size for size in SIZES if len(body) <= size))
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     verdict: str
     spent: int
     reports: tuple[str, ...]

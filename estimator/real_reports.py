@@ -14,7 +14,7 @@ import json
 import signal
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from itertools import combinations
@@ -137,8 +137,7 @@ def draw(
         draws: How many independent draws.
         coin: Makes a device's fresh randomness; tests replace it.
     """
-    busy = replace(
-        metric,
+    busy = metric._replace(
         epoch="day",
         starts=_FROM,
         expires=FOREVER,
@@ -146,7 +145,7 @@ def draw(
         sample=Decimal(1),
         when_absent=None,
     )
-    roomy = replace(registry, lifetime_epsilon=_ENOUGH_EPSILON, metrics={metric.name: busy})
+    roomy = registry._replace(lifetime_epsilon=_ENOUGH_EPSILON, metrics={metric.name: busy})
     with tempfile.TemporaryDirectory(prefix="sottovoce-audit-") as folder:
         if metric.memoize is None:
             reports = _device(Path(folder), roomy, value, draws, coin())

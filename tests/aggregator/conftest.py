@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ class World:
         """A report of the current epoch as it travels."""
         metric = self.metric(name)
         report = Report(name, metric.fingerprint, self.epoch(name), cohort, response)
-        return report_to_json(replace(report, **changes), metric.mechanism)
+        return report_to_json(report._replace(**changes), metric.mechanism)
 
     def send(self, device: Device, body: bytes, **headers: str | None) -> Any:
         """POST a batch through the test client; None takes a header away."""

@@ -184,7 +184,7 @@ def test_altered_cut_or_foreign_bytes_are_refused_and_change_nothing(sealing: An
         "plain body": body,
         "longer": sealed + b"\x00",
         "other key under this number": seal_upload(
-            replace(key, public=other.public.public), body, batch_mac(device.key, body)
+            key._replace(public=other.public.public), body, batch_mac(device.key, body)
         ),
     }
     for name, bad in cases.items():
@@ -230,7 +230,7 @@ def test_a_key_that_does_not_open_is_named_and_nothing_is_counted(sealing: Any, 
     device = sealing.device()
     body = device.batch(sealing.report("theme"))
     if state == "never made":
-        key = replace(sealing.keys.opening_keys[0].public, id=9)
+        key = sealing.keys.opening_keys[0].public._replace(id=9)
     elif state == "pending":
         key = rotate_sealing(path, TODAY, pending=True).opening_keys[-1].public
     else:

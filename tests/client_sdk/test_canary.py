@@ -11,7 +11,6 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import FunctionType
@@ -194,7 +193,7 @@ def test_a_repr_a_status_and_what_was_sent_are_searched(monkeypatch: pytest.Monk
     canary = Canary(CANARY)
     canary.watch(client)
     assert {find.place for find in canary.finds()} == {"repr of the client"}
-    summary = replace(Client.status(client), summary=CANARY)
+    summary = Client.status(client)._replace(summary=CANARY)
     monkeypatch.setattr(client, "status", lambda: summary)
     assert {find.place for find in canary.finds()} == {"repr of the client", "status of the client"}
     transport = RecordingTransport()

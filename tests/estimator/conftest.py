@@ -1,7 +1,6 @@
 """Metrics and a source of tallies for suites above the arithmetic."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,7 +124,7 @@ def other_version(metric: Metric, epsilon: str) -> Metric:
 
     assert metric.mechanism.domain is not None
     name, domain = metric.mechanism.name, metric.mechanism.domain
-    return replace(metric, mechanism=build(name, domain=domain, epsilon=epsilon))
+    return metric._replace(mechanism=build(name, domain=domain, epsilon=epsilon))
 
 
 @pytest.fixture

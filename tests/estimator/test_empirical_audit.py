@@ -9,7 +9,6 @@ import json
 import os
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -324,7 +323,7 @@ def test_a_broken_client_is_exit_status_1(
     registry: Registry, tmp_path: Path, capsys: Any, monkeypatch: Any, fault: str
 ):
     honest = registry.metrics["theme"]
-    broken = replace(honest, mechanism=GeneralizedRandomizedResponse(3, ONE * 9 // 10))
+    broken = honest._replace(mechanism=GeneralizedRandomizedResponse(3, ONE * 9 // 10))
     coin = Coin() if fault == "truth" else None
 
     def collect(registry: Registry, metric: Metric, reports: int, processes: int) -> Any:

@@ -1,7 +1,6 @@
 """From metric and tally to entries: every type, no reports, and cases that others got wrong."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,8 +50,8 @@ def test_the_document_has_the_names_of_the_design(metrics, tally_of):
 
 def test_a_boolean_has_an_entry_for_no_and_for_yes(metrics):
     """Case C01: 230 of 1000 yes through two coins; raw below zero, shown as zero."""
-    smokes = replace(
-        metrics["smokes"], mechanism=RandomizedResponse.from_probabilities("0.75", "0.25")
+    smokes = metrics["smokes"]._replace(
+        mechanism=RandomizedResponse.from_probabilities("0.75", "0.25")
     )
     no, yes = estimate(smokes, Tally(np.array([1000]), np.array([[230]]))).entries
     assert (no.value, yes.value) == (False, True)
@@ -68,7 +67,7 @@ def test_a_boolean_has_an_entry_for_no_and_for_yes(metrics):
 def test_a_design_with_p_true_below_p_false_gives_ordered_intervals(metrics):
     """Case C11: Warner's statement on one die face, 750 of 1000 say yes."""
     cards = RandomizedResponse.from_probabilities("1/6", "5/6")
-    smokes = replace(metrics["smokes"], mechanism=cards)
+    smokes = metrics["smokes"]._replace(mechanism=cards)
     no, yes = estimate(smokes, Tally(np.array([1000]), np.array([[750]]))).entries
     assert yes.share == pytest.approx(0.125)
     assert yes.standard_error == pytest.approx(0.0205396, abs=5e-8)
@@ -80,7 +79,7 @@ def test_a_design_with_p_true_below_p_false_gives_ordered_intervals(metrics):
 def test_no_is_one_minus_yes_in_a_design_that_treats_them_differently(metrics):
     """P(yes|yes) = 0.8, P(yes|no) = 0.3: "no" has the probabilities 0.7 and 0.2."""
     lopsided = RandomizedResponse.from_probabilities("0.8", "0.3")
-    smokes = replace(metrics["smokes"], mechanism=lopsided)
+    smokes = metrics["smokes"]._replace(mechanism=lopsided)
     no, yes = estimate(smokes, Tally(np.array([1000]), np.array([[700]]))).entries
     assert (no.share, yes.share) == pytest.approx((0.2, 0.8))
     assert no.interval == pytest.approx((1 - yes.interval[1], 1 - yes.interval[0]))
@@ -93,7 +92,7 @@ def test_no_is_one_minus_yes_in_a_design_that_treats_them_differently(metrics):
 
 
 def test_an_integer_label_stays_an_integer(metrics, tally_of):
-    hours = replace(metrics["theme"], labels=(0, 6, 12, 18))
+    hours = metrics["theme"]._replace(labels=(0, 6, 12, 18))
     found = estimate(hours, tally_of(hours, 1000, [0.25] * 4)).to_dict()
     assert [entry["value"] for entry in found["estimates"]] == [0, 6, 12, 18]
 
@@ -110,8 +109,8 @@ def test_no_reports_is_null_and_neither_zero_nor_nan(metrics, name):
 
 
 def test_zero_below_zero_and_nothing_are_three_things(metrics):
-    smokes = replace(
-        metrics["smokes"], mechanism=RandomizedResponse.from_probabilities("0.75", "0.25")
+    smokes = metrics["smokes"]._replace(
+        mechanism=RandomizedResponse.from_probabilities("0.75", "0.25")
     )
     found = [
         estimate(smokes, Tally(np.array([n]), np.array([[yes]]))).entries[1]
@@ -146,7 +145,7 @@ def test_strings_have_entries_for_candidates_and_one_for_the_rest(metrics):
 
 
 def test_strings_without_candidates_have_nothing_to_estimate(metrics):
-    home = replace(metrics["home_page"], candidates=())
+    home = metrics["home_page"]._replace(candidates=())
     tally = Tally(np.full(4, 10), np.full((4, 32), 5))
     found = estimate(home, tally)
     assert (found.entries, found.other.share, found.misfit) == ((), None, None)
@@ -238,7 +237,7 @@ def test_versions_are_pooled_by_their_numbers_of_reports(metrics, tally_of, vers
 def test_mixed_versions_in_the_field_stay_unbiased(metrics, tally_of, version_of):
     """4,000 devices run each version; of one a quarter reports, and their users differ."""
     theme = metrics["theme"]
-    spread = replace(version_of(theme, "2"), every=4)
+    spread = version_of(theme, "2")._replace(every=4)
     parts = [
         estimate(theme, tally_of(theme, 4000, [0.5, 0.3, 0.2, 0])),
         estimate(spread, tally_of(spread, 1000, [0.1, 0.2, 0.7, 0])),
@@ -255,7 +254,7 @@ def test_only_versions_with_reports_and_the_same_values_are_pooled(metrics, tall
     theme = metrics["theme"]
     full = estimate(theme, tally_of(theme, 1000, [0.5, 0.3, 0.2, 0]))
     empty = estimate(theme, Tally.zero(theme.mechanism))
-    renamed = replace(theme, labels=("a", "b", "c", "d"))
+    renamed = theme._replace(labels=("a", "b", "c", "d"))
     other = estimate(renamed, tally_of(renamed, 1000, [0.5, 0.3, 0.2, 0]))
     for parts in ([], [full], [full, empty], [full, other]):
         assert not poolable(parts)

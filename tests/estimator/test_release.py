@@ -5,7 +5,6 @@ import io
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,11 +166,11 @@ def test_every_release_follows_the_published_schema(metrics, tally_of, version_o
 
 def test_a_spreadsheet_takes_no_text_for_a_formula_and_numbers_stay_numbers(metrics, tally_of):
     labels = ("=HYPERLINK(1)", "+1", "-1", "@x", "\tx", "plain")
-    theme = replace(metrics["theme"], labels=labels)
+    theme = metrics["theme"]._replace(labels=labels)
     from client_sdk.mechanisms import build
 
     wide = build("generalized_randomized_response", domain=6, epsilon=1)
-    theme = replace(theme, mechanism=wide)
+    theme = theme._replace(mechanism=wide)
     counts = np.array([[1000, 0, 0, 0, 0, 0]])
     rows = list(
         csv.DictReader(io.StringIO(as_csv(released(theme, Tally(np.array([1000]), counts)))))
