@@ -240,4 +240,5 @@ class Client:
             clock=self._clock,
             coin=parts.Coin(),
             on_end=http.close,
+            waits_since=lambda: http.waits_since,
         )

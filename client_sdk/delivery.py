@@ -1,5 +1,6 @@
 """One upload when it is due, by one process of the device at a time."""
 
+import os
 from collections import Counter
 from collections.abc import Callable
 
@@ -39,7 +40,7 @@ class Delivery:
         self._schedule = schedule
         self._may_send = may_send
         self._clock = clock
-        self._lock = ProcessLock(state.path.with_name("upload.lock"))
+        self._lock = ProcessLock(os.path.join(os.path.dirname(state.path), "upload.lock"))
         self._uploader = Uploader(state, transport, lifetime_micro, refused, may_send)
 
     def run_if_due(self, *, asked: bool) -> Outcome | None:

@@ -7,7 +7,7 @@ kept but the last byte, a window's first, and how often they came.
 """
 
 import re
-import threading
+from _thread import _local as local  # threading itself costs every app memory
 from collections.abc import Callable
 
 from client_sdk.errors import NoRandomness
@@ -34,7 +34,7 @@ class CheckedSource:
 
     def __init__(self, source: Callable[[int], bytes]) -> None:
         self._source = source
-        self._threads = threading.local()
+        self._threads = local()
 
     def __call__(self, count: int) -> bytes:
         """Return `count` random bytes.

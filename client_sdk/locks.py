@@ -3,7 +3,6 @@
 import os
 import sys
 import weakref
-from pathlib import Path
 
 _held: "weakref.WeakValueDictionary[int, ProcessLock]" = weakref.WeakValueDictionary()
 
@@ -15,7 +14,7 @@ class ProcessLock:
         path: The lock file; created if missing, never deleted.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor: int | None = None
         self._holder = 0

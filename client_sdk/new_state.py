@@ -9,7 +9,6 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from pathlib import Path
 
 from client_sdk.locks import ProcessLock
 from client_sdk.randomness import keyed_tag, random_bytes
@@ -52,7 +51,7 @@ CREATE TABLE batch (
 """
 
 
-def connect(path: Path, patience_seconds: float) -> sqlite3.Connection:
+def connect(path: str, patience_seconds: float) -> sqlite3.Connection:
     """Return a connection whose commits are durable when they return.
 
     Args:
@@ -69,13 +68,13 @@ def connect(path: Path, patience_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def create(path: Path) -> None:
+def create(path: str) -> None:
     """Make a new state unless another process has just made one.
 
     Raises:
         OSError, sqlite3.Error: It cannot be made.
     """
-    draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}.new")
+    draft = f"{path}.{os.urandom(8).hex()}.new"
     os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     try:
         secret = random_bytes(SECRET_BYTES)
@@ -89,10 +88,10 @@ def create(path: Path) -> None:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute("COMMIT")
         _name(draft, path)
-        _make_names_durable(path.parent)
+        _make_names_durable(os.path.dirname(path))
     finally:
         with suppress(OSError):
-            _patiently(lambda: draft.unlink(missing_ok=True))
+            _patiently(lambda: os.unlink(draft))
 
 
 def seal(connection: sqlite3.Connection, secret: bytes) -> bytes:
@@ -102,7 +101,7 @@ def seal(connection: sqlite3.Connection, secret: bytes) -> bytes:
     return keyed_tag(secret, b"seal", repr((shares, paid)).encode())
 
 
-def _name(draft: Path, path: Path) -> None:
+def _name(draft: str, path: str) -> None:
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -111,9 +110,9 @@ def _name(draft: Path, path: Path) -> None:
         _name_under_lock(draft, path)
 
 
-def _name_under_lock(draft: Path, path: Path) -> None:
+def _name_under_lock(draft: str, path: str) -> None:
     """Rename a draft, one process at a time: unlike a link, a rename replaces what is there."""
-    lock = ProcessLock(path.with_name("create.lock"))
+    lock = ProcessLock(os.path.join(os.path.dirname(path), "create.lock"))
     for _ in range(TRIES):
         if lock.acquire():
             break
@@ -121,7 +120,7 @@ def _name_under_lock(draft: Path, path: Path) -> None:
     else:
         raise TimeoutError("another process has been creating it for too long")
     try:
-        if not path.exists():
+        if not os.path.exists(path):
             _patiently(lambda: os.replace(draft, path))
     finally:
         lock.release()
@@ -136,7 +135,7 @@ def _patiently(act: Callable[[], None]) -> None:
     return act()
 
 
-def _make_names_durable(directory: Path) -> None:
+def _make_names_durable(directory: str) -> None:
     if os.name == "posix":
         descriptor = os.open(directory, os.O_RDONLY)
         try:

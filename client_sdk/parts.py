@@ -4,7 +4,7 @@ On the host's thread and at once: what a thread of the SDK imported later, a for
 imported, and the child would wait for it for ever.
 """
 
-from pathlib import Path
+import os
 
 from client_sdk.absence import watched
 from client_sdk.preview import Preview, read
@@ -28,6 +28,6 @@ __all__ = [
 ]
 
 
-def state_directory(given: str | Path | None, project: str) -> Path:
+def state_directory(given: str | os.PathLike[str] | None, project: str) -> str:
     """Return where the state lies: as the host says, or the default of the project."""
-    return Path(given) if given else default_directory(project)
+    return os.fspath(given) if given else default_directory(project)

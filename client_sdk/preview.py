@@ -4,8 +4,8 @@ Reads a device's state and changes nothing in it.
 """
 
 import json
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from client_sdk import spool
@@ -152,7 +152,7 @@ def _changes(budget: Budget) -> str:
     return f"; {bound} spent if when an answer changed counts too"
 
 
-def read(directory: Path, registry: Registry | None) -> Preview:
+def read(directory: str | os.PathLike[str], registry: Registry | None) -> Preview:
     """Return what waits in a state directory; an empty preview if it holds no state.
 
     Args:
@@ -163,7 +163,7 @@ def read(directory: Path, registry: Registry | None) -> Preview:
         StateError: The state cannot be used.
     """
     lifetime = None if registry is None else float(registry.lifetime_epsilon)
-    if not (directory / FILE_NAME).exists():
+    if not os.path.exists(os.path.join(directory, FILE_NAME)):
         return Preview(lifetime_epsilon=lifetime)
     metrics = {} if registry is None else registry.metrics
     state = State(directory)

@@ -5,12 +5,12 @@ of it is ever taken from the network. A file that breaks a rule is refused as a 
 error that names key, rule and value.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
 from datetime import date
 from decimal import Context, Decimal, localcontext
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from client_sdk.declaration import Table, metric_from
@@ -79,14 +79,15 @@ class Registry(NamedTuple):
         ]
 
 
-def load(path: str | Path) -> Registry:
+def load(path: str | os.PathLike[str]) -> Registry:
     """Read metrics.toml.
 
     Raises:
         RegistryError: The file is not readable TOML or breaks a rule.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise RegistryError("metrics.toml", f"must be readable ({error})", str(path)) from error
     return loads(text)

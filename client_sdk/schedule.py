@@ -16,6 +16,8 @@ from client_sdk.transport import LONGEST_PAUSE_SECONDS
 
 LEAST_BACKOFF_SECONDS = 30.0
 MOST_BACKOFF_SECONDS = 6 * 3600.0
+LEAST_ANSWER_SECONDS = 0.1
+MOST_ANSWER_SECONDS = 0.8
 _NAME = "schedule"
 _MOST_FAILURES = 20
 
@@ -104,6 +106,14 @@ class Schedule:
             moment = (self.plan.upload_at or self._clock()) + pause_seconds
             paused_until = self._clock() + pause_seconds
             self._keep(self.plan._replace(upload_at=moment, paused_until=paused_until))
+
+    def answer_seconds(self) -> float:
+        """Return how long a program that ends waits for the answer to its upload.
+
+        Not long, for everything is stored and the next program sends it again; but longer after
+        each failure, so that a server that is always slow is reached in the end.
+        """
+        return min(LEAST_ANSWER_SECONDS * 2.0 ** (self.plan.failures - 1), MOST_ANSWER_SECONDS)
 
     def done(self) -> None:
         """Nothing waits any more."""

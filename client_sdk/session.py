@@ -93,6 +93,10 @@ class Session:
         # The clock may be set meanwhile, or the machine sleep: look again every hour.
         return min([*waits, _MOST_PATIENCE_SECONDS]) if waits else None
 
+    def answer_seconds(self) -> float:
+        """Return how long a program that ends waits for the answer to an upload."""
+        return self._schedule.answer_seconds()
+
     def figures(self) -> tuple[int, int]:
         """Return micro-epsilon spent and reports queued."""
         with self.state.transaction() as connection:

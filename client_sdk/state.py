@@ -24,7 +24,6 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from client_sdk import forks, threads
 from client_sdk.errors import StateErased, StateError
@@ -59,9 +58,11 @@ class State:
         StateError: The state cannot be created, read or written, or is corrupt.
     """
 
-    def __init__(self, directory: Path, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        self.path = directory / FILE_NAME
-        self._patience = patience_seconds
+    def __init__(
+        self, directory: str | os.PathLike[str], patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self.path = os.path.join(directory, FILE_NAME)
+        self.patience_seconds = patience_seconds
         self._lock = threads.RLock()
         self._open: sqlite3.Connection | None = None
         self._closed = False
@@ -69,9 +70,9 @@ class State:
         forks.watch(self)
         with self._lock:
             try:
-                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if not self.path.exists():
-                    if self.path.with_name(f"{FILE_NAME}-wal").exists():
+                os.makedirs(directory, 0o700, exist_ok=True)
+                if not os.path.exists(self.path):
+                    if os.path.exists(f"{self.path}-wal"):
                         raise FileNotFoundError("its journal is there, the file itself is gone")
                     create(self.path)
             except (OSError, sqlite3.Error) as error:
@@ -178,8 +179,8 @@ class State:
         _open_in[id(self)] = os.getpid()
         connection = None
         try:
-            self.path.stat()  # SQLite would create what is missing
-            connection = connect(self.path, self._patience)
+            os.stat(self.path)  # SQLite would create what is missing
+            connection = connect(self.path, self.patience_seconds)
             self._check(connection)
         except BaseException as error:
             if connection is not None:
@@ -319,7 +320,7 @@ def split_tags(tags: bytes | None) -> list[bytes]:
     return [each[at : at + _TAG_BYTES] for at in range(0, len(each), _TAG_BYTES)]
 
 
-def default_directory(project: str) -> Path:
+def default_directory(project: str) -> str:
     """Return where a project's state lies unless the host app says otherwise.
 
     Raises:
@@ -327,11 +328,10 @@ def default_directory(project: str) -> Path:
     """
     base = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
     usual = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
-    try:
-        root = Path(base) if base else Path.home() / usual
-    except RuntimeError as error:
-        raise StateError(f"no place for device state: {error}; set XDG_STATE_HOME") from error
+    home = os.path.expanduser("~")
+    if not base and home == "~":
+        raise StateError("no place for device state: there is no home; set XDG_STATE_HOME")
     folder = "".join(c if c.isalnum() or c in "-_." else "_" for c in project).lstrip(".")
     if not folder or folder != project:  # two projects must not come to share a state
         folder = f"{folder or 'project'}-{sha256(project.encode()).hexdigest()[:8]}"
-    return root / "sottovoce" / folder
+    return os.path.join(base or os.path.join(home, usual), "sottovoce", folder)

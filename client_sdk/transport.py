@@ -4,6 +4,7 @@ A transport moves finished bytes. It retries with the very same ones, so nothing
 change what the server learns.
 """
 
+import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from client_sdk import forks
@@ -61,6 +62,10 @@ class HttpTransport:
             (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
         ca_bundle: File of certificates to trust; without it the environment (REQUESTS_CA_BUNDLE)
             or what `requests` brings along.
+
+    Attributes:
+        waits_since: When the request under way was begun, in seconds of `time.monotonic`; None
+            while the network is not waited for.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class HttpTransport:
         self._proxies = None if proxy is None else {"http": proxy, "https": proxy}
         self._ca_bundle = ca_bundle
         self._session: requests.Session | None = None
+        self.waits_since: float | None = None
 
     def enrol(self) -> Reply:
         return self._post(DEVICES_PATH, b"{}", {"Authorization": f"Bearer {self._write_key}"})
@@ -107,6 +113,7 @@ class HttpTransport:
         from urllib3.exceptions import HTTPError
 
         for further in range(self._retries, -1, -1):
+            self.waits_since = time.monotonic()
             try:
                 return self._exchange(self._session, path, body, headers)
             except requests.Timeout as error:
@@ -115,6 +122,8 @@ class HttpTransport:
             except (requests.RequestException, HTTPError, OSError, ValueError) as error:
                 if not further or not isinstance(error, requests.ConnectionError):
                     raise self._failed(error) from error
+            finally:
+                self.waits_since = None
         raise AssertionError("the last try returns or raises")
 
     def _exchange(

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from client_sdk import exits, log, threads
 from client_sdk.erasure import erase, say_farewell
@@ -24,10 +23,11 @@ from client_sdk.session import Session
 from client_sdk.state import FILE_NAME, PATIENCE_SECONDS, State
 from client_sdk.transport import Transport
 
-MOST_PENDING = 10_000
+MOST_PENDING = 1_000
 GATHER_SECONDS = 0.05
 _FIGURES_SECONDS = 1.0
 _HASTY_SECONDS = 0.3
+_LOOK_SECONDS = 0.01
 
 
 class Worker:
@@ -41,6 +41,8 @@ class Worker:
         clock: Unix time in seconds.
         coin: Fresh randomness.
         on_end: Called when the work ends.
+        waits_since: Says since when the transport has been waiting for the network, in seconds
+            of `time.monotonic`; None: it is not, or cannot say.
 
     Attributes:
         dropped: Values not reported, by reason. Two threads that drop at the same moment may
@@ -53,12 +55,13 @@ class Worker:
         self,
         *,
         registry: Registry,
-        directory: Callable[[], Path],
+        directory: Callable[[], str],
         transport: Transport,
         upload_within_seconds: float,
         clock: Callable[[], float],
         coin: Coin,
         on_end: Callable[[], None] = lambda: None,
+        waits_since: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._registry = registry
         self._directory = directory
@@ -67,6 +70,7 @@ class Worker:
         self._clock = clock
         self._coin = coin
         self._on_end = on_end
+        self._waits_since = waits_since
         self._pid = os.getpid()
         self.dropped: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -224,7 +228,7 @@ class Worker:
 
     def _with_own_state(self, act: Callable[[State], None]) -> None:
         """Do something with the device's state, if there is one, whoever else uses it."""
-        while (self._directory() / FILE_NAME).exists():
+        while os.path.exists(os.path.join(self._directory(), FILE_NAME)):
             state = State(self._directory(), self._patience_seconds)
             try:
                 return act(state)
@@ -242,13 +246,50 @@ class Worker:
             self._inbox.wish(None)
 
     def wait_until_ended(self, seconds: float) -> None:
-        """After `stop`: wait until everything is stored, or for some seconds."""
+        """After `stop`: wait until everything is stored and sent, or for some seconds.
+
+        A server that does not answer is not waited for that long: what is stored can be sent
+        after the next start.
+        """
         if self._pid != os.getpid():
             return
         if self._has_accepted and self._work.take_over(self._run_hastily):
             return
         if self._work.has_begun:
-            self._work.wait(seconds)
+            deadline = time.monotonic() + seconds
+            while not (self._work.has_ended or self._waits_in_vain()):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                self._work.wait(min(_LOOK_SECONDS, left))
+            self._store_instead()
+
+    def _waits_in_vain(self) -> bool:
+        """Say whether the network has been silent for longer than an ending program waits."""
+        since, session = self._waits_since(), self._session
+        if since is None or session is None:
+            return False
+        return time.monotonic() - since >= session.answer_seconds()
+
+    def _store_instead(self) -> None:
+        """Store here and now what the thread, which waits for the network, has not."""
+        if not len(self._inbox) or not self._guard.acquire(True, _HASTY_SECONDS):
+            return
+        try:
+            session = self._session
+            if session is not None and session.state.hold(_HASTY_SECONDS):
+                try:
+                    session.state.patience_seconds = _HASTY_SECONDS
+                    pending, tickets = self._inbox.take(0.0, 0.0)
+                    self._store(session, pending)
+                    session.state.rest()
+                    _settle(tickets)
+                finally:
+                    session.state.let_go()
+        except Exception:  # what could not be stored was put back, where nobody will look now
+            self._drain("no_state")
+        finally:
+            self._guard.release()
 
     def _run_hastily(self) -> None:
         """Do the work on the thread of whoever closes: store, but do not wait for a network."""

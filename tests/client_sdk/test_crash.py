@@ -273,8 +273,8 @@ def test_a_torn_journal_is_never_read_as_something_else(tmp_path: Path) -> None:
         connection.execute("UPDATE shares SET spent = 1")
         connection.execute("INSERT INTO marks VALUES ('m', 'day', 1)")
         connection.execute("INSERT INTO spool (keep_until, report) VALUES (9e9, '{}')")
-    main = state.path.read_bytes()
-    journal = state.path.with_name(f"{FILE_NAME}-wal").read_bytes()
+    main = Path(state.path).read_bytes()
+    journal = Path(f"{state.path}-wal").read_bytes()
     state.close()
     seen = set()
     for cut in {*range(0, len(journal), 64), len(journal)}:

@@ -1,6 +1,7 @@
 """What waits on the device is bounded, and leaves in a rhythm that outlives the program."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -289,7 +290,7 @@ def test_an_attempt_that_was_killed_has_backed_off(
     client_of: MakeClient, server: Any, clock: Any, schedule: Moments
 ) -> None:
     def look(body: bytes) -> Reply:
-        plan = Schedule(State(schedule.state.path.parent), 0.0, clock, Coin()).plan
+        plan = Schedule(State(os.path.dirname(schedule.state.path)), 0.0, clock, Coin()).plan
         assert plan.failures == 1 and plan.upload_at is not None
         return Reply(200, b"")
 

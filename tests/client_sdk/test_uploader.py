@@ -211,7 +211,7 @@ def test_a_genuine_409_ends_reporting_for_good(state: State, server: Any) -> Non
     )
     assert run(state, server).kind == "suspended"
     assert state.queued() == 0
-    directory = state.path.parent
+    directory = Path(state.path).parent
     state.close()
     again = State(directory)
     spool(again, '{"b":2}')
