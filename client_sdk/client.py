@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter
 
+from client_sdk.counting import Drops
 from client_sdk.errors import StateError, WrongType
 from client_sdk.exits import EXIT_SECONDS
 
@@ -90,7 +91,7 @@ class Client:
         self._state_dir = state_dir
         self._given_transport = transport
         self._upload_within = upload_within_seconds
-        self._refusals: Counter[str] = Counter()
+        self._refusals = Drops()
         self._workers: dict[int, Worker] = {}
         if self._off is None:
             from client_sdk import parts
@@ -117,7 +118,7 @@ class Client:
             except Exception as error:  # the host must survive whatever happens in here
                 reason = "wrong_type" if isinstance(error, WrongType) else "internal_error"
             if reason is not None:
-                self._refusals[reason] = self._refusals.get(reason, 0) + 1
+                self._refusals.update((reason,))
         except Exception:  # at the very end of the interpreter even counting may fail
             pass
 
@@ -125,7 +126,9 @@ class Client:
     def dropped(self) -> Counter[str]:
         """Values that were not reported, by reason."""
         worker = self._workers.get(os.getpid())
-        return self._refusals + (Counter() if worker is None else worker.dropped)
+        return self._refusals.figures() + (
+            Counter() if worker is None else worker.dropped.figures()
+        )
 
     def flush(self, timeout_seconds: float = 10.0) -> bool:
         """Store what was recorded and try to send everything now.

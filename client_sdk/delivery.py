@@ -72,7 +72,7 @@ class Delivery:
         self._schedule.begin()
         outcome = self._uploader.run(self._clock())
         if outcome.kind == "later":
-            self._schedule.failed(outcome.pause_seconds)
+            self._schedule.failed(outcome.pause_seconds, also_if_asked=not outcome.refused)
         else:
             self._schedule.done()
         return outcome

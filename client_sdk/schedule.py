@@ -16,6 +16,7 @@ from client_sdk.transport import LONGEST_PAUSE_SECONDS
 
 LEAST_BACKOFF_SECONDS = 30.0
 MOST_BACKOFF_SECONDS = 6 * 3600.0
+ASKED_AGAIN_SECONDS = 5.0
 LEAST_ANSWER_SECONDS = 0.1
 MOST_ANSWER_SECONDS = 0.8
 _NAME = "schedule"
@@ -27,7 +28,7 @@ class Plan(NamedTuple):
 
     Attributes:
         upload_at: The planned moment, None while nothing waits.
-        paused_until: Nothing is sent before: the server asked for it.
+        paused_until: Nothing is sent before, not even if the app asks.
         uploaded_at: The last success.
         failures: Attempts that have failed since.
     """
@@ -100,11 +101,12 @@ class Schedule:
         failures = min(self.plan.failures + 1, _MOST_FAILURES)
         self._keep(self.plan._replace(upload_at=moment, failures=failures))
 
-    def failed(self, pause_seconds: float) -> None:
-        """Add the pause that was asked for to what `begin` has planned."""
+    def failed(self, pause_seconds: float, *, also_if_asked: bool = True) -> None:
+        """Add a pause to what `begin` has planned; short for an app that asks, if that is said."""
         if pause_seconds:
             moment = (self.plan.upload_at or self._clock()) + pause_seconds
-            paused_until = self._clock() + pause_seconds
+            pause_if_asked = pause_seconds if also_if_asked else ASKED_AGAIN_SECONDS
+            paused_until = self._clock() + pause_if_asked
             self._keep(self.plan._replace(upload_at=moment, paused_until=paused_until))
 
     def answer_seconds(self) -> float:

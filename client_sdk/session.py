@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from client_sdk import spool
 from client_sdk.absence import next_end
+from client_sdk.counting import Drops
 from client_sdk.delivery import Delivery
 from client_sdk.ledger import Ledger
 from client_sdk.pending import Pending
@@ -43,7 +44,7 @@ class Session:
         upload_within_seconds: float,
         clock: Callable[[], float],
         coin: Coin,
-        dropped: Counter[str],
+        dropped: Drops,
         refused: Counter[str],
         may_send: Callable[[], bool],
     ) -> None:

@@ -49,10 +49,13 @@ class Outcome(NamedTuple):
     Attributes:
         kind: "done": the queue is empty; "later": try again; "suspended": never again.
         pause_seconds: The least wait that the server asked for.
+        refused: Whether what answered refused the batch without showing that it is the server;
+            then the pause is ours, and an app that asks may try sooner.
     """
 
     kind: Literal["done", "later", "suspended"]
     pause_seconds: float = 0.0
+    refused: bool = False
 
 
 class Uploader:
@@ -192,7 +195,7 @@ class Uploader:
         """Keep a batch that was refused by who knows whom, but not for ever."""
         made = float(self._state.get(_MADE) or now)
         if 0 <= now - made < REFUSED_DAYS * DAY_SECONDS:
-            return Outcome("later", REFUSED_PAUSE_SECONDS)
+            return Outcome("later", REFUSED_PAUSE_SECONDS, refused=True)
         with self._state.transaction() as connection:
             spool.remove(connection, batch)
         self._refused["unanswered"] += batch.reports

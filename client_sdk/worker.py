@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from client_sdk import exits, log, threads
+from client_sdk.counting import Drops
 from client_sdk.erasure import erase, say_farewell
 from client_sdk.errors import NoRandomness, StateErased, StateError
 from client_sdk.inbox import Inbox, Ticket
@@ -45,8 +46,7 @@ class Worker:
             of `time.monotonic`; None: it is not, or cannot say.
 
     Attributes:
-        dropped: Values not reported, by reason. Two threads that drop at the same moment may
-            be counted as one: there is no lock.
+        dropped: Values not reported, by reason.
         refused: Reports that left the queue without being accepted, by reason.
         disabled_because: Why nothing is reported any more, in words; None while it is.
     """
@@ -72,7 +72,7 @@ class Worker:
         self._on_end = on_end
         self._waits_since = waits_since
         self._pid = os.getpid()
-        self.dropped: Counter[str] = Counter()
+        self.dropped = Drops()
         self.refused: Counter[str] = Counter()
         self.disabled_because: str | None = None
         self._drop_reason = ""

@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -691,6 +692,40 @@ def test_threads_of_the_host_may_record_at_once(
     assert client.flush()
     assert sorted(report["metric"] for report in server.reports) == ["home_page", "theme"]
     assert client.status().spent_epsilon == 9.0
+
+
+def test_drops_are_counted_exactly_whoever_interrupts_whom(
+    client_of: MakeClient, registry_of: Any
+) -> None:
+    """Threads that are switched all the time, and a signal handler that interrupts one of them."""
+    client = client_of(registry_of(), enabled=False)
+    each, threads, alarms = 5000, 8, 0
+
+    def drop() -> None:
+        for _ in range(each):
+            client.record("theme", "dark")
+
+    def alarm(number: int, frame: Any) -> None:
+        nonlocal alarms
+        alarms += 1
+        client.record("theme", "dark")
+
+    before, interval = signal.signal(signal.SIGALRM, alarm), sys.getswitchinterval()
+    hosts = [threading.Thread(target=drop) for _ in range(threads)]
+    try:
+        sys.setswitchinterval(1e-6)
+        signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+        for thread in hosts:
+            thread.start()
+        drop()
+        for thread in hosts:
+            thread.join()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        sys.setswitchinterval(interval)
+    assert client.dropped == {"disabled": each * (threads + 1) + alarms}
+    assert alarms
 
 
 def test_recording_is_cheap(

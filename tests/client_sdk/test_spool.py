@@ -13,7 +13,7 @@ from aggregator.intake import parse
 from client_sdk import Client, spool
 from client_sdk.authentication import batch_mac
 from client_sdk.randomness import Coin
-from client_sdk.schedule import MOST_BACKOFF_SECONDS, Plan, Schedule
+from client_sdk.schedule import ASKED_AGAIN_SECONDS, MOST_BACKOFF_SECONDS, Plan, Schedule
 from client_sdk.state import State
 from client_sdk.transport import Reply
 from client_sdk.uploader import REFUSED, SIZES, Uploader
@@ -127,7 +127,7 @@ def test_a_refused_batch_does_not_block_the_queue_for_more_than_three_days(
     client.record("theme", "dark")
     first, sent = clock.now, 0
     while client.status().queued and clock.now < first + 3 * DAY:
-        client.flush()
+        client.preview()  # lets the background do what is due
         if len(server.bodies) == sent:
             clock.now += 1800
             continue
@@ -138,6 +138,27 @@ def test_a_refused_batch_does_not_block_the_queue_for_more_than_three_days(
     client.record("theme", "dark")
     assert client.flush()
     assert json.loads(server.bodies[-1])["sequence"] == 2
+
+
+@pytest.mark.parametrize("status", REFUSED)
+def test_an_app_that_asks_may_try_a_refused_batch_again_after_some_seconds(
+    status: int, client_of: MakeClient, clock: Any, server: Any
+) -> None:
+    """A stranger on the way refuses, such as a hotel's login page, and then lets through."""
+    server.answer = lambda body: Reply(status, b"<html>Please log in</html>")
+    client = client_of(upload_within_seconds=60)
+    client.record("theme", "dark")
+    assert not client.flush()
+    clock.now += ASKED_AGAIN_SECONDS - 1
+    assert not client.flush()
+    assert len(server.bodies) == 1
+    clock.now += 3600
+    client.preview()  # the background goes on waiting
+    assert len(server.bodies) == 1
+    server.answer = server.accepted
+    assert client.flush()
+    assert len(server.bodies) == 2
+    assert len(set(server.bodies)) == 1
 
 
 @pytest.mark.parametrize("status", [404, 429, 500, 503])
