@@ -257,19 +257,20 @@ class Worker:
             return
         if self._work.has_begun:
             deadline = time.monotonic() + seconds
-            while not (self._work.has_ended or self._waits_in_vain()):
+            asked, silent = self._waits_since(), 0.0
+            while not self._work.has_ended and silent < self._answer_seconds():
                 left = deadline - time.monotonic()
                 if left <= 0:
                     break
                 self._work.wait(min(_LOOK_SECONDS, left))
+                # Looks are counted, not time: on a busy machine both take longer, they and answers.
+                before, asked = asked, self._waits_since()
+                silent = silent + _LOOK_SECONDS if asked is not None and asked == before else 0.0
             self._store_instead()
 
-    def _waits_in_vain(self) -> bool:
-        """Say whether the network has been silent for longer than an ending program waits."""
-        since, session = self._waits_since(), self._session
-        if since is None or session is None:
-            return False
-        return time.monotonic() - since >= session.answer_seconds()
+    def _answer_seconds(self) -> float:
+        session = self._session
+        return exits.EXIT_SECONDS if session is None else session.answer_seconds()
 
     def _store_instead(self) -> None:
         """Store here and now what the thread, which waits for the network, has not."""

@@ -69,6 +69,17 @@ def test_costs_are_measured_of_a_fresh_process(ours: Any, url: str) -> None:
     assert ours.failures == []
 
 
+def test_a_flood_of_records_while_the_server_hangs_takes_next_to_no_memory(
+    measuring: Any, ours: Any
+) -> None:
+    """0.3 MB when measured on 2026-11-30; ten thousand values that waited took 2."""
+    with measuring.servers.hung() as url:
+        found = ours.run("flood", url, call="flag")
+    assert found["calls"] == 50_000
+    assert found["grown_kib"] < 1024
+    assert ours.failures == []
+
+
 def test_a_server_counts_a_repeated_batch_once_and_plain_copies_each(measuring: Any) -> None:
     with measuring.servers.sink() as sink:
         batch = b'{"sequence":1,"nonce":"00","reports":[{"metric":"exit"}]}'

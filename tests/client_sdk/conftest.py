@@ -210,12 +210,14 @@ class Sink:
 
     Attributes:
         mode: "up"; "hung": never answers; "deaf": stores and never answers; or a status.
+        delay: Seconds that every answer takes.
         bodies: Each batch as it arrived.
         paths: Each request's path.
     """
 
     def __init__(self) -> None:
         self.mode: str | int = "up"
+        self.delay = 0.0
         self.bodies: list[bytes] = []
         self.paths: list[str] = []
         self.headers: dict[str, str] = {}
@@ -247,6 +249,7 @@ class Sink:
     def take(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         self.paths.append(handler.path)
+        time.sleep(self.delay)
         if handler.path.endswith("/v1/devices") and self.mode in ("up", "deaf"):
             answer = {"device": os.urandom(16).hex(), "key": self.key.hex()}
             return self.answer(handler, 201, json.dumps(answer).encode())

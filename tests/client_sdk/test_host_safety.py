@@ -21,6 +21,7 @@ import pytest
 from client_sdk import Client, exits
 
 DAY = 86_400
+NOON = 1_796_126_400  # of 2026-12-01
 MakeClient = Callable[..., Client]
 
 
@@ -116,6 +117,46 @@ def test_exit_takes_less_than_a_second_whatever_the_server_does(
     # A hung enrolment leaves nothing to wait for; a pause after status 500 is kept.
     host.run(f"print(client_of(clock=lambda: NOON + {DAY}).flush())")
     assert len(sink.reports) == 1
+
+
+def test_an_ending_program_waits_for_the_disk_and_not_for_a_server_that_hangs(
+    host: Any, sink: Any
+) -> None:
+    """Also what was recorded while the SDK's thread was waiting for that server is stored."""
+    sink.mode = "hung"
+    took = host.run("""
+        from client_sdk import exits
+        exits.EXIT_SECONDS = 30  # so that time is no matter of how busy the machine is
+        client = client_of(upload_within_seconds=0)
+        client.record("theme", "dark")
+        while client._workers[os.getpid()]._waits_since() is None:
+            time.sleep(0.01)
+        client.record("home_page", "example.org")
+        began = time.perf_counter()
+        exits.end_all()
+        print(time.perf_counter() - began)
+    """)
+    assert float(took) < 5  # an upload may take 10 s
+    shown = host.run("seen = client_of().preview()\nprint(len(seen.uploaded), len(seen.waiting))")
+    assert shown == "1 1\n"
+    sink.mode = "up"
+    host.run(f"print(client_of(clock=lambda: NOON + {DAY}).flush())")
+    assert sorted(report["metric"] for report in sink.reports) == ["home_page", "theme"]
+
+
+def test_a_server_that_is_always_slow_is_reached_by_programs_that_end_at_once(
+    host: Any, sink: Any
+) -> None:
+    """Each try waits twice as long as the one before."""
+    sink.delay = 0.3
+    tries = 0
+    while not sink.reports and tries < 10:
+        tries += 1
+        host.run(f"""
+            client = client_of(upload_within_seconds=0, clock=lambda: NOON + {tries * DAY})
+            client.record("home_page", "example.org")
+        """)
+    assert sink.reports
 
 
 def test_exit_is_quick_when_nothing_is_due(host: Any, sink: Any) -> None:
@@ -561,5 +602,55 @@ for name, original in originals.items():
 
 
 def test_where_threads_are_patched_the_worker_is_still_a_thread(host: Any) -> None:
-    """Also run by hand with gevent itself, see the note of issue 4."""
     assert host.run(PATCHED) == "theme True\n"
+
+
+GEVENT = """
+import sys
+{before}
+import gevent, os, threading, time
+from client_sdk import Client, exits, schedule
+{after}
+# However busy the machine is.
+exits.EXIT_SECONDS = schedule.LEAST_ANSWER_SECONDS = schedule.MOST_ANSWER_SECONDS = 20
+# Other greenlets go on while the SDK works or is waited for.
+turns = 0
+def turn():
+    global turns
+    while True:
+        turns += 1
+        gevent.sleep(0.001)
+turning = gevent.spawn(turn)
+made = dict(endpoint={url!r}, enabled=True, upload_within_seconds={within!r})
+client = Client({metrics!r}, clock=lambda: {now}, **made)
+def work(number):
+    client.record("theme", "dark")
+    client.record("home_page", f"example{{number}}.org")
+gevent.joinall([gevent.spawn(work, number) for number in range(10)])
+if {flush!r}:
+    turns = 0
+    assert client.flush(30)
+    assert turns > 1, turns
+print(client.dropped["internal_error"], client.dropped["already_reported"])
+"""
+
+
+@pytest.mark.parametrize("flush", [True, False], ids=["flushed", "delivered at exit"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_host_that_gevent_has_patched_delivers(
+    when: str, flush: bool, host: Any, sink: Any
+) -> None:
+    """The real one, patched before the SDK is imported and after."""
+    patch = "from gevent import monkey; monkey.patch_all()"
+    program = GEVENT.format(
+        before=patch if when == "before" else "",
+        after=patch if when == "after" else "",
+        url=host.url,
+        within=1e9 if flush else 0.0,
+        metrics=str(host.folder / "metrics.toml"),
+        now=NOON,
+        flush=flush,
+    )
+    said, complaints = bare(program, host)
+    assert (said, complaints) == ("0 18\n", "")
+    assert sorted(report["metric"] for report in sink.reports) == ["home_page", "theme"]

@@ -307,6 +307,20 @@ def test_back_off_doubles_up_to_six_hours_with_full_jitter(schedule: Moments, cl
         assert min(of_one) < ceiling / 2 < max(of_one)
 
 
+def test_a_program_that_ends_waits_twice_as_long_after_each_failure(
+    schedule: Moments,
+) -> None:
+    waits = []
+    for _ in range(5):
+        started = schedule()
+        started.begin()
+        waits.append(started.answer_seconds())
+    assert waits == [0.1, 0.2, 0.4, 0.8, 0.8]
+    started.done()
+    started.begin()
+    assert started.answer_seconds() == 0.1
+
+
 def test_an_attempt_that_was_killed_has_backed_off(
     client_of: MakeClient, server: Any, clock: Any, schedule: Moments
 ) -> None:

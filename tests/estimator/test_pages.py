@@ -71,7 +71,7 @@ def test_a_page_loads_nothing_and_runs_nothing(series) -> None:
 
 def test_names_are_text_wherever_they_stand(metrics, tally_of) -> None:
     """Case C53, in question, table and charts."""
-    theme = replace(metrics["theme"], labels=HOSTILE, question=HOSTILE[0])
+    theme = metrics["theme"]._replace(labels=HOSTILE, question=HOSTILE[0])
     history = [released(theme, tally_of(theme, 9000, SHARES), WEEK + i) for i in range(3)]
     found = Elements(page(history[-1], history))
     assert not found.tags & {"img", "script", "b"}

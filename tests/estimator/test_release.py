@@ -151,7 +151,7 @@ def test_every_release_follows_the_published_schema(metrics, tally_of, version_o
         compose_pooled(theme, parts),
         released(theme, tally_of(theme, 10, shares)),
         compose(home, "shop-app", parse("day", "2026-12-01"), estimate(home, bits), *seen),
-        released(replace(home, candidates=()), bits, parse("day", "2026-12-01")),
+        released(home._replace(candidates=()), bits, parse("day", "2026-12-01")),
         released(smokes, tally_of(smokes, 400, [0.7, 0.3]), 0),
     ]
     schema = json.loads(schema_text())
