@@ -144,12 +144,12 @@ def test_the_state_lies_where_the_system_keeps_such_things(
     platform: str, variables: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.platform", platform)
-    monkeypatch.setattr(Path, "home", lambda: Path("home"))
+    monkeypatch.setattr(os.path, "expanduser", lambda path: "home")
     for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert default_directory("shop") == Path(place)
+    assert default_directory("shop") == place
 
 
 def test_neither_import_nor_an_unused_client_writes_anything(host: Any) -> None:
