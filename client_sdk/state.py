@@ -179,9 +179,11 @@ class State:
         _open_in[id(self)] = os.getpid()
         connection = None
         try:
-            os.stat(self.path)  # SQLite would create what is missing
+            size = os.stat(self.path).st_size  # SQLite would create what is missing
+            has_journal = os.path.exists(f"{self.path}-wal")
             connection = connect(self.path, self.patience_seconds)
-            self._check(connection)
+            # A crash may have cut the last page if the journal has it too.
+            self._check(connection, 0 if has_journal else size)
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -191,9 +193,12 @@ class State:
             raise
         return connection
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def _check(self, connection: sqlite3.Connection, size: int) -> None:
         connection.execute("BEGIN")
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        if size % page_bytes:  # SQLite would read zeros for what is missing
+            verdict = f"{size} bytes are not whole pages of {page_bytes}"
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if verdict != "ok" or version == 0:
             fault = verdict if version else "it has no tables"

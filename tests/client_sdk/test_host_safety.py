@@ -362,6 +362,27 @@ def test_flush_returns_at_once_when_sending_is_off(
     assert time.perf_counter() - began < 0.2
 
 
+# Bug 28: a sub-process that uploads breaks frozen apps.
+
+
+def test_no_process_is_started_by_anything(host: Any, sink: Any) -> None:
+    said = host.run("""
+        seen = []
+        def hook(event, arguments):
+            if event.startswith(("subprocess.", "os.fork", "os.exec", "os.spawn", "os.posix_spawn",
+                                 "os.system", "os.startfile", "pty.spawn")):
+                seen.append(event)
+        sys.addaudithook(hook)
+        client = client_of()
+        client.record("theme", "dark")
+        print(client.flush(20), client.preview().waiting)
+        client.close()
+        atexit.register(lambda: os.write(1, repr(seen).encode()))
+    """)
+    assert said.split() == ["[]", "True", "()"] or said.split() == ["True", "()", "[]"]
+    assert len(sink.reports) == 1
+
+
 # Bug 29: an error log for every failed try.
 
 

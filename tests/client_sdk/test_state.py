@@ -86,6 +86,25 @@ def test_a_damaged_state_ends_reporting_and_is_never_replaced(
         assert path.read_bytes() == before
 
 
+def test_a_state_that_was_cut_anywhere_ends_reporting_and_is_never_replaced(
+    tmp_path: Path, client_of: Callable[..., Client], server: Any
+) -> None:
+    server.answer = server.dead
+    client = client_of()
+    client.record("theme", "dark")
+    client.flush()
+    client.close(5)
+    path = tmp_path / "state" / FILE_NAME
+    whole = path.read_bytes()  # the last page holds a batch that waits
+    for length in {0, 1, 15, 16, 99, 100, len(whole) - 1, *range(0, len(whole), 511)}:
+        path.write_bytes(whole[:length])
+        with pytest.raises(StateError):
+            State(tmp_path / "state")
+        assert path.read_bytes() == whole[:length]
+        for journal in path.parent.glob(f"{FILE_NAME}-*"):
+            journal.unlink()
+
+
 def test_flipped_bits_at_random_places_never_enlarge_the_budget(
     tmp_path: Path, client_of: Callable[..., Client]
 ) -> None:
