@@ -342,6 +342,7 @@ def test_flush_returns_at_once_when_reporting_has_stopped(
     client = client_of()
     client.record("theme", "dark")
     assert not client.flush()
+    wait_until(lambda: worker_of(client)._work.has_ended)
     began = time.perf_counter()
     assert not client.flush(30)
     assert time.perf_counter() - began < 0.5

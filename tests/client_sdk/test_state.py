@@ -204,6 +204,17 @@ def test_of_two_that_create_a_state_at_once_the_first_wins(
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
+def test_every_commit_is_on_the_disk_when_it_returns(tmp_path: Path) -> None:
+    """https://www.sqlite.org/pragma.html#pragma_synchronous: with a journal that is FULL, 2."""
+    state = State(tmp_path)
+    for _ in range(2):  # the setting belongs to a connection
+        with state.transaction() as connection:
+            assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        state.rest()
+    state.close()
+
+
 def test_a_failed_transaction_changes_nothing(tmp_path: Path) -> None:
     state = State(tmp_path)
     with pytest.raises(RuntimeError), state.transaction() as connection:
