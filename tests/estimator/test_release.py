@@ -5,6 +5,7 @@ import io
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
