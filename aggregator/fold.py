@@ -109,9 +109,13 @@ class Folder:
         return sum(self._drain(shard) for shard in self._store.shards)
 
     def fold_past(self, shard: int, fence: str) -> None:
-        """Fold a shard until its cursor has reached a stream id, whoever moves it there."""
-        while _id(self._store.cursor(shard)) < _id(fence):
-            self.fold_shard(shard)
+        """Fold a shard until its cursor has reached a stream id, whoever moves it there.
+
+        Or until nothing is left to fold: a power cut may have taken what lay before the fence.
+        """
+        more = True
+        while more and _id(self._store.cursor(shard)) < _id(fence):
+            _, more = self.fold_shard(shard)
 
     def _drain(self, shard: int) -> int:
         total = 0

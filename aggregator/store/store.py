@@ -381,7 +381,8 @@ class Store:
             seconds: What it took to compute this.
 
         Returns:
-            False if somebody else folded or froze meanwhile: read again.
+            False if somebody else folded or froze meanwhile, or the store has lost what was read:
+            read again.
         """
         home = self._shards[shard]
         names = ("cursor", "stream", "frozen", "counters", "groups", "popcounts", "reports")

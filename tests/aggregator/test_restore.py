@@ -16,7 +16,7 @@ import redis
 from aggregator import intake
 from aggregator.batch import Candidate
 from aggregator.closing import close_epoch
-from aggregator.connection import StoreRefused
+from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.embedded import EmbeddedServer
 from aggregator.fold import Folder
 from aggregator.restore import possible_since, recover
@@ -626,6 +626,29 @@ def test_a_backup_of_three_minutes_ago_is_noticed(small: Any, snapshots: Snapsho
     snapshots.restore(before)
     with pytest.raises(StoreRefused, match="was restored from a backup"):
         small.store.check()
+
+
+def test_raises_that_a_dying_store_cut_short_are_no_restored_backup(small: Any) -> None:
+    # Found by killing a store again and again: shards drifted apart, and an upload to the first
+    # told the witness of a generation that the last had never reached.
+    generation = small.store._generation
+    lift = generation.lift
+
+    def cut_short(shard: int, *arguments: Any) -> int:
+        if shard == 2:
+            raise StoreUnavailable("the store cannot be reached")
+        found: int = lift(shard, *arguments)
+        return found
+
+    for _ in range(3):
+        generation.lift = cut_short
+        with pytest.raises(StoreUnavailable):
+            small.store.raise_generation(small.now)
+        generation.lift = lift
+        generation.saw(max(generation.of_shards()))  # as an upload does
+        Store.connect(small.settings, small.keys.pseudonym_key).check()
+    small.store.raise_generation(small.now)
+    assert len(set(generation.of_shards())) == 1
 
 
 def test_the_fold_worker_raises_the_generation_once_a_minute(small: Any) -> None:

@@ -1,4 +1,4 @@
-"""Closing and publishing while reports come in: what was accepted is in the release, no later one is.
+"""Closing and publishing under load: what was accepted is in the release, and no later one is.
 
 A release is made once: publishing again, after a restart or after dying half-way, changes nothing.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import requests
 
 from aggregator.closing import close_epoch
@@ -183,7 +184,9 @@ def test_a_publisher_that_dies_leaves_the_release_to_the_next(
 ) -> None:
     world = new_world(redis_url, registry=PUBLISHABLE)
     releases, day = tmp_path / "releases", world.epoch("theme")
-    accept(world, 40, day)
+    accept(world, 20, day)
+    world.folder.fold_once()
+    accept(world, 20, day)
     dying = Store.connect(world.settings, world.keys.pseudonym_key)
 
     def dies(*arguments: Any) -> Any:
@@ -245,15 +248,11 @@ def test_a_fold_does_not_count_what_the_store_has_lost_since(
 
 
 def _dump(redis_url: str) -> dict[bytes, bytes]:
-    import redis
-
     with redis.Redis.from_url(redis_url) as client:
         return {key: client.dump(key) for key in client.scan_iter()}
 
 
 def _restore(redis_url: str, contents: dict[bytes, bytes]) -> None:
-    import redis
-
     with redis.Redis.from_url(redis_url) as client:
         client.flushall()
         for key, value in contents.items():

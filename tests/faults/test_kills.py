@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.aggregator.conftest import environment_of
@@ -39,7 +40,7 @@ def deadly(*arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     return done
 store.commit = deadly
-Folder(store, entries_per_commit=3).run(threading.Event(), 0.01)
+Folder(store, entries_per_commit=10).run(threading.Event(), 0.01)
 """
 
 
@@ -85,8 +86,9 @@ class DeadlyFolds:
         self._workers[at].communicate()
 
     def end(self) -> None:
-        for at in range(2):
-            self._end(at)
+        for at, worker in enumerate(self._workers):
+            if worker.returncode is None:
+                self._end(at)
 
 
 @pytest.fixture
@@ -174,8 +176,6 @@ def test_a_store_killed_again_and_again_loses_nothing_that_was_acknowledged(
 def test_server_processes_killed_again_and_again_lose_nothing(
     world: Any, serve: Callable[[Any], Any], seed: int
 ) -> None:
-    import psutil
-
     census, server = Census(world), serve(world)
     senders = Senders(census, server, MOST, threads=4)
     chance = random.Random(seed)
