@@ -21,9 +21,10 @@ from tests.faults.syncs import NotedProgram
 pytestmark = pytest.mark.slow
 
 KILLS = 20
-# Dies at one commit in five, half the time before it and half the time after it.
+# Dies at one commit in five, half the time before it and half the time after it. Lingers between
+# read and commit, so that the two race.
 DEADLY_FOLD = """
-import os, random, signal, sys, threading
+import os, random, signal, sys, threading, time
 from aggregator.fold import Folder
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
@@ -33,6 +34,7 @@ store = Store.connect(settings, Keys.load(settings.keys_file).pseudonym_key)
 commit, chance = store.commit, random.Random(int(sys.argv[1]))
 def deadly(*arguments):
     drawn = chance.random()
+    time.sleep(chance.uniform(0, 0.03))
     if drawn < 0.1:
         os.kill(os.getpid(), signal.SIGKILL)
     done = commit(*arguments)
