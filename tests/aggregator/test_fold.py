@@ -194,6 +194,28 @@ def test_popcounts_are_kept_beside_the_tally(world: Any) -> None:
     assert wide_tally(world).n == sum(popcounts)
 
 
+def test_a_folder_that_was_overtaken_in_part_commits_nothing(
+    redis_url: str, new_world: Callable[..., Any]
+) -> None:
+    # The last of what it read is still there: only the cursor tells.
+    world = new_world(redis_url, shards=1)
+    send_own_bits(world, range(5))
+    slow = Store.connect(world.settings, world.keys.pseudonym_key)
+    commit = slow.commit
+
+    def overtaken(*arguments: Any) -> bool:
+        Folder(world.store, entries_per_commit=2).fold_shard(0)
+        slow.commit = commit
+        return commit(*arguments)
+
+    slow.commit = overtaken
+    assert Folder(slow).fold_shard(0) == (0, True)
+    world.folder.fold_once()
+    assert_exactly_once(world, 5)
+    slow.close()
+    world.store.close()
+
+
 def test_a_full_store_drains(world: Any) -> None:
     send_own_bits(world, range(50))
     with redis.Redis.from_url(world.redis_url) as admin:
