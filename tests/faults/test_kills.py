@@ -107,11 +107,13 @@ def deadly_folds(seed: int) -> Iterator[Callable[[Any], DeadlyFolds]]:
 
 
 def test_two_fold_workers_killed_again_and_again_fold_bit_exactly(
-    world: Any,
+    redis_url: str,
+    new_world: Callable[..., Any],
     serve: Callable[[Any], Any],
     deadly_folds: Callable[[Any], DeadlyFolds],
     seed: int,
 ) -> None:
+    world = new_world(redis_url, shards=2)  # so that they meet
     census = Census(world)
     senders = Senders(census, serve(world), MOST, threads=3)
     folds = deadly_folds(world)
@@ -129,6 +131,7 @@ def test_two_fold_workers_killed_again_and_again_fold_bit_exactly(
         f"{senders.sent - before // 2} folded by the dying"
     )
     assert before < 2 * senders.sent  # the dying did fold
+    world.store.close()
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec"])
