@@ -61,7 +61,8 @@ class EmbeddedServer:
         Args:
             directory: Made with mode 0700 if it is missing; nobody else may have access to it.
             appendfsync: "always": an acknowledged write survives a power cut; "everysec": all but
-                those of the last second or two; "no": it survives the server's end only.
+                those of the last second or two, which a kill -9 during a sync may cost, too; "no":
+                it survives the server's end only.
             maxmemory: As the server reads it. When that is full, writes are refused.
             program: The server; by default what `find_server` finds.
             timeout_seconds: Longest time without an answer and without progress in loading.

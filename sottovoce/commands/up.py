@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fsync",
         choices=("always", "everysec"),
         default="always",
-        help="everysec is faster and may lose a second of acknowledged reports in a power cut",
+        help="everysec is faster and may lose a second of acknowledged reports in a power cut, or "
+        "if the store is killed during a sync",
     )
     add_server_arguments(parser)
 
