@@ -20,8 +20,9 @@ from aggregator.connection import StoreUnavailable
 from aggregator.fold import Folder
 from aggregator.store import Store
 from client_sdk.epochs import DAY_SECONDS, label
+from estimator.due import close_due
 from estimator.errors import NotPublishable
-from estimator.publish import close_due, publish_due, publish_epoch
+from estimator.publish import publish_due, publish_epoch
 from estimator.source import StoreSource
 from tests.faults.census import CELLS, MOST
 from tests.faults.folding import folding
