@@ -8,6 +8,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from aggregator.connection import StoreUnavailable
 from aggregator.fold import Folder
 from aggregator.store import Store
 from client_sdk.epochs import DAY_SECONDS, label
+from client_sdk.metric import Metric
 from estimator.due import close_due
 from estimator.errors import NotPublishable
 from estimator.publish import publish_due, publish_epoch
 from estimator.source import StoreSource
 from tests.faults.census import CELLS, MOST
 from tests.faults.folding import folding
+from tests.faults.proxy import FaultProxy, to_unix
 
 
 class Rounds:
@@ -46,7 +49,10 @@ class Rounds:
                 device = self._world.device()
                 cell = 1 << number % CELLS
                 report = self._world.report("wide", cell, number // CELLS, epoch=self._epoch)
-                answer = self._server.post(device, device.batch(report), session)
+                body = device.batch(report)
+                answer = self._server.post(device, body, session)
+                while answer.status_code == 503:
+                    answer = self._server.post(device, body, session)
                 (verdict,) = answer.json()["reports"]
                 with self._lock:
                     self.told[verdict].append(number)
@@ -63,27 +69,48 @@ class Rounds:
             thread.join(60)
 
 
+def close_until_done(store: Store, metric: Metric, epoch: int) -> None:
+    """Close an epoch as the schedule does: what fails is tried again."""
+    while True:
+        with suppress(StoreUnavailable):
+            return close_epoch(store, metric, epoch)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("spoilt", [0.0, 0.01])
 def test_epochs_closed_under_load_hold_exactly_what_was_accepted(
-    world: Any, serve: Callable[[Any], Any]
+    redis_url: str,
+    valkey: Any,
+    new_world: Callable[..., Any],
+    serve: Callable[[Any], Any],
+    proxy_to: Callable[..., FaultProxy],
+    seed: int,
+    spoilt: float,
 ) -> None:
-    """Six epochs after one another, each by two closers at once, beside a fold worker."""
+    """Four epochs after one another, each by two closers at once, beside a fold worker.
+
+    All of them, and the server, meet faults in a share of their exchanges with the store.
+    """
+    proxy = proxy_to(to_unix(str(valkey.socket)))
+    world = new_world(f"redis://127.0.0.1:{proxy.port}/0")
     server, metric = serve(world), world.metric("wide")
     this_week = world.epoch("wide")
-    for epoch in range(this_week - 5, this_week + 1):
+    for epoch in range(this_week - 3, this_week + 1):
         with folding(world, entries_per_commit=7):
+            proxy.chaos(seed + epoch, spoilt)
             rounds = Rounds(world, server, epoch)
             rounds.wait_for("accepted", 150)
             closers = [
-                threading.Thread(target=close_epoch, args=(world.store, metric, epoch))
+                threading.Thread(target=close_until_done, args=(world.store, metric, epoch))
                 for _ in range(2)
             ]
             for closer in closers:
                 closer.start()
             for closer in closers:
                 closer.join(60)
-            closed = world.store.tally(metric, epoch)
             rounds.wait_for("epoch_closed", 60)
+            proxy.calm()
+            closed = world.store.tally(metric, epoch)
             rounds.finish()
         world.folder.fold_once()
         final = world.store.tally(metric, epoch)
@@ -92,6 +119,8 @@ def test_epochs_closed_under_load_hold_exactly_what_was_accepted(
         assert closed.counts.tolist() == final.counts.tolist()
         assert set(rounds.told) == {"accepted", "epoch_closed"}
     assert world.store.lag() == world.store.counters()["late"] == 0
+    print(f"faults met: {sum(proxy.met.values())}")
+    world.store.close()
 
 
 PUBLISHABLE = """
