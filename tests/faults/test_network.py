@@ -14,6 +14,7 @@ import requests
 
 from aggregator.fold import Folder
 from aggregator.store import Store
+from aggregator.store.layout import Shard
 from client_sdk import Client, loads
 from tests.faults.census import Census, Senders
 from tests.faults.folding import folding
@@ -294,7 +295,7 @@ def test_sixty_four_uploads_at_once_over_http_meet_the_cap_exactly(
     """One device whose budget has room for one more report, sent 64 different batches at once."""
     server, device = serve(world), world.device()
     place = world.store._layout.place(device.id)
-    ledger = f"{{s{place.shard:02d}}}:ledger:{place.bucket}"
+    ledger = Shard(place.shard).in_bucket("ledger", place.bucket)
     spent = 1_000_000_000 - 1_500_000  # of the project's 1000, and a report costs 1
     with redis.Redis.from_url(world.redis_url) as client:
         client.hset(ledger, place.pseudonym, spent.to_bytes(6, "big") + bytes(20))

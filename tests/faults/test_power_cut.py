@@ -68,8 +68,8 @@ def test_everysec_loses_at_most_what_came_since_the_last_sync_and_takes_it_again
     world = new_world(store.url)
     server, chance = serve(world), random.Random(seed)
     census = Census(world)
-    for _ in range(3):
-        senders = Senders(census, server, MOST // 3)
+    for _ in range(2):
+        senders = Senders(census, server, MOST // 2)
         with folding(world):
             senders.wait_for(senders.sent + 100)
             time.sleep(chance.uniform(1.5, 2.5))
