@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import requests
 
+from client_sdk.report import REPORTS_PATH
+
 METRIC, CELLS = "wide", 2048
 MOST = 4 * CELLS
 """Reports of one census: cohorts times cells of its metric."""
@@ -109,7 +111,12 @@ class Senders:
     def _sent(self, session: requests.Session, number: int, device: Any, body: bytes) -> bool:
         answer = None
         with suppress(requests.RequestException):
-            answer = self._server.post(device, body, session)
+            answer = session.post(
+                self._server.url + REPORTS_PATH,
+                data=body,
+                headers=device.headers(body),
+                timeout=30,
+            )
         if answer is None or not answer.text.endswith("}"):  # `requests` takes a cut head as whole
             self.broken += 1
         elif answer.status_code == 503:

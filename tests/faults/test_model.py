@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
@@ -193,19 +192,17 @@ class History:
         acts: What was done so far, for whoever reads a failure.
     """
 
-    def __init__(self, lab: Lab, seed: int) -> None:
+    def __init__(self, lab: Lab, directory: Path, seed: int) -> None:
         self.lab, self.chance, self.acts = lab, random.Random(seed), [f"seed {seed}"]
         with redis.Redis.from_url(lab.store.url) as client:
             client.flushall()
-        self.directory = TemporaryDirectory(prefix="sv-")
-        self.releases = Path(self.directory.name) / "releases"
+        directory.mkdir()
+        self.releases = directory / "releases"
         # The same seed has the same devices in the same shards.
         keys = Keys((("1", self.chance.randbytes(32)),), self.chance.randbytes(32), "w" * 32)
-        private_file.create(Path(self.directory.name) / "keys.json", keys.text())
+        private_file.create(directory / "keys.json", keys.text())
         url = f"redis://127.0.0.1:{lab.proxy.port}/0"
-        self.world: World = make_world(
-            url, Path(self.directory.name), OLDER, planned_devices=256, shards=2
-        )
+        self.world: World = make_world(url, directory, OLDER, planned_devices=256, shards=2)
         self.world.catalogue.register(NEWER)
         versions = self.world.catalogue.current()
         metrics = {name: metric for (name, _), metric in versions.metrics.items()}
@@ -252,7 +249,6 @@ class History:
             raise
         finally:
             self.world.store.close()
-            self.directory.cleanup()
 
     # What devices do
 
@@ -490,7 +486,7 @@ class History:
 
     def _warm(self) -> None:
         """Have live connections and loaded scripts, so that a fault meets the upload itself."""
-        self.world.store.check_ready()
+        self.world.store.check()
         with redis.Redis.from_url(self.lab.store.url) as client:
             for name in ("intake", "fold"):
                 client.script_load((LUA / f"{name}.lua").read_text())
@@ -509,13 +505,15 @@ def lab(start_store: Callable[..., Any], proxy_to: Callable[..., FaultProxy]) ->
     return Lab(store, proxy_to(to_unix(str(store.server.socket))))
 
 
-def test_random_histories_agree_with_the_model(lab: Lab, seed: int) -> None:
+def test_random_histories_agree_with_the_model(lab: Lab, tmp_path: Path, seed: int) -> None:
     for life in range(5):
-        History(lab, seed + life).live(60)
+        History(lab, tmp_path / str(life), seed + life).live(60)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_many_and_long_random_histories_agree_with_the_model(lab: Lab, seed: int) -> None:
+def test_many_and_long_random_histories_agree_with_the_model(
+    lab: Lab, tmp_path: Path, seed: int
+) -> None:
     for life in range(100, 108):
-        History(lab, seed + life).live(200)
+        History(lab, tmp_path / str(life), seed + life).live(200)
