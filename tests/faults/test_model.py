@@ -20,6 +20,7 @@ from aggregator import private_file
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
 from aggregator.closing import close_epoch
+from aggregator.erasure import erase
 from aggregator.fold import Folder, rows_by_group, summed
 from aggregator.group import Group
 from aggregator.key_file import KeyFile
@@ -114,6 +115,7 @@ class Model:
     spent: dict[str, int] = field(default_factory=dict)
     last: dict[str, tuple[bytes, Told]] = field(default_factory=dict)
     reported: set[tuple[str, str, int]] = field(default_factory=set)
+    erased: set[str] = field(default_factory=set)
     paid: set[tuple[str, str]] = field(default_factory=set)
     closed: dict[str, int] = field(default_factory=dict)
     supports: Counter[Sent] = field(default_factory=Counter)
@@ -155,7 +157,9 @@ class Model:
 
     def marks(self) -> Counter[tuple[str, int]]:
         return Counter(
-            (name, epoch) for _, name, epoch in self.reported if epoch > self.closed.get(name, -1)
+            (name, epoch)
+            for device, name, epoch in self.reported
+            if device not in self.erased and epoch > self.closed.get(name, -1)
         )
 
     def reports(self, name: str, epoch: int) -> int:
@@ -208,6 +212,7 @@ class History:
         metrics = {name: metric for (name, _), metric in versions.metrics.items()}
         self.model = Model(metrics, versions.cap)
         self.devices: list[Device] = []
+        self.gone: list[Device] = []
         self.older: list[bytes] = []
         self.sleeping: list[Any] = []
         self.released: dict[Path, bytes] = {}
@@ -226,6 +231,8 @@ class History:
             self.send_other_bytes_under_the_last_sequence: 1,
             self.send_an_older_batch: 1,
             self.enrol: 3,
+            self.erase: 1,
+            self.upload_after_erasure: 1,
             self.fold: 2,
             self.begin_a_fold_that_may_die: 4,
             self.end_a_fold: 2,
@@ -255,6 +262,27 @@ class History:
     def enrol(self) -> None:
         if len(self.devices) < 8:
             self.devices.append(Device(*self.world.keys.enrol(self.chance.randbytes)))
+
+    def erase(self) -> None:
+        """Tallies stay, everything else of the device goes."""
+        if len(self.devices) > 1:
+            device = self.devices.pop(self.chance.randrange(len(self.devices)))
+            known = erase(
+                self.world.store, self.world.catalogue.current(), device.id, self.world.now
+            )
+            assert known == (self.model.spent.pop(device.id, None) is not None)
+            self.model.last.pop(device.id, None)
+            self.model.erased.add(device.id)
+            self.older = [body for body in self.older if device.id.encode() not in body]
+            self.gone.append(device)
+
+    def upload_after_erasure(self) -> None:
+        if self.gone:
+            device = self.chance.choice(self.gone)
+            body = device.batch(self.world.report("theme"))
+            answer = self._send(device, body)
+            assert answer.status_code == 410 and not answer.json["reports"]
+            assert self.world.store.spent(device.id) is None
 
     def upload(self) -> None:
         device, sent, body = self._batch()
