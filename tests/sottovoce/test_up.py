@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from aggregator.keys import Keys
 from client_sdk import Client
 from client_sdk.epochs import label
 from client_sdk.pending import current_epoch
@@ -64,7 +65,7 @@ class Running:
         )
         assert printed["endpoint"] == f"http://127.0.0.1:{self.port}"
         self.metrics = printed["metrics"]
-        self.write_key = json.loads((data / "keys.json").read_text())["write_key"]
+        self.write_key = Keys.load(data / "keys.json").write_key
 
     def report(self, state: Path, value: str) -> None:
         client = Client(
