@@ -73,7 +73,7 @@ def create_app(
         upload = intake.parse(body)
         device_key = ring.verified(upload.device, body, mac)
         if device_key is None:
-            raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+            raise _stranger(ring, upload, body, mac)
         g.verified_reports = len(upload.reports)
         versions, now = catalogue.current(), clock()
         batch = intake.judge(upload, versions, now)
@@ -121,8 +121,18 @@ def _body_and_mac(keys: Keys, plain_uploads: bool) -> tuple[bytes, str]:
     return unsealed(keys, sent) if sealed else (sent, request.headers.get(MAC_HEADER, ""))
 
 
-def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
-    told: dict[str, object] = {
+def _stranger(keys: Keys, upload: Upload, body: bytes, mac: str) -> Problem:
+    """Tell somebody whose MAC is of no key in use why, in words that a revoked device believes."""
+    device_key = keys.revoked(upload.device, body, mac)
+    if device_key is None:
+        return Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+    told = _told(Answer("identity_revoked", 0, ()), upload, device_key)
+    detail = "the master key of this device was retired: enrol again, nothing was counted"
+    return Problem("identity_revoked", detail, MAC_HEADER, told)
+
+
+def _told(answer: Answer, upload: Upload, device_key: bytes) -> dict[str, object]:
+    return {
         "sequence": upload.sequence,
         "verdict": answer.verdict,
         "spent": answer.spent,
@@ -131,6 +141,10 @@ def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
             device_key, upload.nonce, upload.sequence, answer.verdict, answer.spent, answer.reports
         ),
     }
+
+
+def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
+    told = _told(answer, upload, device_key)
     if answer.verdict == "clone_suspected":
         detail = "this sequence, or a later one, came with other bytes: two devices share one state"
         raise Problem("clone_suspected", detail, "sequence", told)

@@ -6,7 +6,7 @@ from typing import Literal
 from aggregator.group import Group
 from client_sdk.report import RefusalReason
 
-Verdict = Literal["accepted", "duplicate", "clone_suspected", "erased"]
+Verdict = Literal["accepted", "duplicate", "clone_suspected", "identity_revoked", "erased"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,7 @@ class Answer:
     Attributes:
         verdict: Of the batch; "duplicate" is success, with the first answer.
         spent: Micro-epsilon in the device's ledger record.
-        reports: Per report "accepted" or why it was refused; empty for a suspected clone and an
-            erased device.
+        reports: Per report "accepted" or why it was refused; empty if the whole batch is.
     """
 
     verdict: Verdict

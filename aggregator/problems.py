@@ -14,6 +14,7 @@ _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
     "malformed": (HTTPStatus.BAD_REQUEST, "The request is not of the required form"),
     "bad_write_key": (HTTPStatus.UNAUTHORIZED, "The write key is missing or wrong"),
     "bad_mac": (HTTPStatus.UNAUTHORIZED, "The MAC is missing or wrong"),
+    "identity_revoked": (HTTPStatus.UNAUTHORIZED, "The device must enrol anew"),
     "unknown_sealing_key": (HTTPStatus.BAD_REQUEST, "The upload is sealed to another key"),
     "not_found": (HTTPStatus.NOT_FOUND, "There is nothing at this address"),
     "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This address takes another method"),

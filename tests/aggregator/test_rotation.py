@@ -17,10 +17,13 @@ from aggregator.keys import Keys, KeysError
 from aggregator.kinds import KINDS, MasterKey, OpeningKey, ReadKey, SigningKey, WriteKey
 from aggregator.ring import RotationError
 from aggregator.rotation import activate, new, retire, rotate
+from client_sdk import Client
 from client_sdk.authentication import batch_mac, derive_device_key
 from client_sdk.errors import TransportError
+from client_sdk.ledger import Ledger
 from client_sdk.report import encode_batch
 from client_sdk.sealed_transport import SealedTransport
+from client_sdk.state import State
 from client_sdk.transport import HttpTransport
 
 DAY = date(2026, 11, 30)
@@ -304,6 +307,62 @@ def test_rotation_under_load_loses_and_doubles_nothing(world: Any, serve: Any) -
             SealedTransport(http, first).send(body, mac)
     assert SealedTransport(http, newest[0]).send(body, mac).status == 200
     http.close()
+
+
+def test_a_device_of_a_retired_master_key_enrols_anew_and_loses_one_batch_at_most(
+    world: Any, serve: Any, tmp_path: Path
+) -> None:
+    """Compromise, as docs/operations.md has it: rotate, retire, and nobody does anything else."""
+    path = world.settings.keys_file
+    server = serve(world)
+
+    def deliver(value: str) -> bool:
+        client = Client(
+            world.registry,
+            enabled=True,
+            respect_environment=False,
+            state_dir=tmp_path / "state",
+            endpoint=server.url,
+            write_key=world.keys.write_key,
+            clock=lambda: world.now,
+        )
+        client.record("theme", value)
+        client.record("crashed", False)
+        done = client.flush(30)
+        client.close()
+        return done
+
+    def identity() -> tuple[str | None, bytes, int]:
+        state = State(tmp_path / "state")
+        with state.transaction() as connection:
+            found = state.device, state.secret, Ledger(connection, 1000_000_000).spent()
+        state.close()
+        return found
+
+    assert deliver("dark")
+    stolen, secret, spent = identity()
+    thief = Keys.load(path).master_keys[0].secret or b""
+    rotate(path, MasterKey, DAY)
+    retire(path, MasterKey, 1, DAY)
+    world.now += 7 * 86_400
+    deliver("dark")
+    assert identity() == (None, secret, 2 * spent)
+    world.now += 7 * 86_400
+    assert deliver("light")
+    device, same_secret, since = identity()
+    assert device not in (stolen, None) and same_secret == secret
+    assert since == 3 * spent  # its own ledger goes on: no second life
+    # Whoever has the stolen key speaks for no device any more, old or new.
+    for victim in (stolen, device):
+        body = one_batch(victim or "", world.report("theme"))
+        mac = batch_mac(derive_device_key(thief, victim or ""), body)
+        reply = HttpTransport(server.url, "").send(body, mac)
+        assert reply.status == 401
+    world.now -= 14 * 86_400
+    before = world.contents()
+    body = one_batch(stolen or "", world.report("theme"))
+    told = json.loads(HttpTransport(server.url, "").send(body, "0" * 64).body)
+    assert told["type"].endswith(":bad_mac") and "mac" not in told and world.contents() == before
 
 
 def one_batch(device: str, report: str) -> bytes:
