@@ -11,15 +11,18 @@ from importlib.resources import files
 
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from aggregator import intake
 from aggregator.about import version
 from aggregator.batch import Answer
 from aggregator.body import read_json_body, read_upload
 from aggregator.catalogue import Catalogue
+from aggregator.enrolment_limits import DEFAULT_LIMITS, EnrolmentLimits, limited
 from aggregator.erasure import erase
 from aggregator.intake import Malformed, Upload
 from aggregator.keys import Keys, KeySource
+from aggregator.networks import Networks, fresh_secret
 from aggregator.problems import Problem
 from aggregator.readiness import Readiness
 from aggregator.store import Store, StoreRefused, StoreUnavailable
@@ -37,6 +40,9 @@ def create_app(
     clock: Callable[[], float] = time.time,
     plain_uploads: bool = True,
     readiness: Readiness | None = None,
+    limits: EnrolmentLimits = DEFAULT_LIMITS,
+    network_secret: bytes | None = None,
+    trusted_proxies: int = 0,
 ) -> Flask:
     """Wire the parts together.
 
@@ -47,10 +53,19 @@ def create_app(
         clock: Unix time in seconds.
         plain_uploads: Whether uploads that are not sealed are taken.
         readiness: What /readyz asks; None: store and catalogue, with the default limits.
+        limits: How many devices may enrol.
+        network_secret: Names their networks; the processes that share one count together.
+        trusted_proxies: How many of the last addresses in X-Forwarded-For come from proxies.
     """
     readiness = readiness or Readiness(store, catalogue)
     app = Flask(__name__, static_folder=None)
     app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
+    if trusted_proxies:
+        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]  # the way that Flask documents
+            app.wsgi_app, x_for=trusted_proxies, x_proto=0, x_host=0
+        )
+    networks = Networks(network_secret or fresh_secret(), clock)
+    within_limits = limited(app, store.windows, networks, limits, clock)
     _answer_errors_as_problems(app)
 
     @app.post(DEVICES_PATH)
@@ -62,8 +77,8 @@ def create_app(
             raise Problem("bad_write_key", "send it as a bearer token", "Authorization")
         if body:
             intake.parse_enrolment(body)
+        device, device_key = within_limits(ring.enrol)
         store.figures.note_enrolment()
-        device, device_key = ring.enrol()
         return _json({"device": device, "key": device_key.hex()}, 201)
 
     @app.post(REPORTS_PATH)

@@ -27,6 +27,7 @@ _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
         "The body is not of a type taken here",
     ),
     "sealing_required": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Uploads must be sealed"),
+    "rate_limited": (HTTPStatus.TOO_MANY_REQUESTS, "Too many devices enrol now"),
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed"),
     "unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot serve now"),
 }
@@ -47,6 +48,7 @@ class Problem(Exception):
         detail: What is wrong, in words; never a value that was sent.
         field: The header or part of the body that is wrong.
         more: Further members of the document.
+        pause_seconds: How long to wait before trying again; None for the usual pause of a 503.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Problem(Exception):
         detail: str,
         field: str | None = None,
         more: Mapping[str, object] | None = None,
+        pause_seconds: int | None = None,
     ) -> None:
         super().__init__(kind)
         self.kind = kind
         self.detail = detail
         self.field = field
         self.more = more or {}
+        self.pause_seconds = pause_seconds
 
     def response(self) -> Response:
         """Return the document as an answer."""
@@ -78,8 +82,11 @@ class Problem(Exception):
             status=int(status),
             content_type="application/problem+json",
         )
-        if status == HTTPStatus.SERVICE_UNAVAILABLE:
-            answer.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        pause = self.pause_seconds
+        if pause is None and status == HTTPStatus.SERVICE_UNAVAILABLE:
+            pause = RETRY_AFTER_SECONDS
+        if pause is not None:
+            answer.headers["Retry-After"] = str(pause)
         if self.kind == "bad_write_key":
             answer.headers["WWW-Authenticate"] = "Bearer"
         return answer

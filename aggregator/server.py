@@ -13,6 +13,7 @@ from gunicorn.glogging import Logger
 from aggregator.catalogue import Catalogue
 from aggregator.erasure import erase_again
 from aggregator.keys import Keys
+from aggregator.networks import fresh_secret
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from aggregator.unsealing import require_uploads
@@ -72,6 +73,8 @@ def run(settings: ServerSettings) -> None:
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
+        # Before the fork: all workers count an address's network under the same name.
+        self._network_secret = fresh_secret()
         super().__init__()
 
     def load_config(self) -> None:
@@ -99,7 +102,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
                 self.cfg.set(name, value)
 
     def load(self) -> "WSGIApplication":
-        return served(self._settings)
+        return served(self._settings, self._network_secret)
 
 
 class _PlainLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types

@@ -12,6 +12,8 @@ on a cluster too, and no call touches two shards.
     {meta}:counters         hash: what happened in no shard: enrolments, publishing
     {meta}:survey           JSON: the last look at how much devices have spent
     {meta}:rewriting        there while the append-only file need not be rewritten yet
+    limit:NAME              counter of a rate limit, with a time to live; a name holds no address,
+                            only what aggregator.networks makes of one
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
                             come here; see store.generation and store.recovery
     {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)
@@ -43,6 +45,11 @@ RECOVERED = "{meta}:recovered"
 COUNTERS = "{meta}:counters"
 SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
+
+
+def limit(name: str) -> str:
+    """A rate limit's counter."""
+    return f"limit:{name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, REWRITING, Layout, Place, Shard
 from aggregator.store.recovery import Recovery
+from aggregator.store.windows import Windows
 from aggregator.tally import Tally, unpack_counts
 from aggregator.tombstones import FILE_NAME, Tombstones
 from aggregator.witness import Witness
@@ -82,6 +83,7 @@ class Store:
     Attributes:
         accounts: Reads the ledger.
         figures: What operators watch.
+        windows: Counters of rate limits.
         recovery: For a store that was restored from a backup; see `aggregator.restore`.
     """
 
@@ -99,6 +101,7 @@ class Store:
         self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout)
+        self.windows = Windows(connection)
         self.recovery = Recovery(connection, layout, self._generation)
 
     @classmethod
