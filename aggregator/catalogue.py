@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from aggregator.record import Record, unrecorded
 from aggregator.store import Store
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
@@ -58,8 +59,14 @@ class Versions:
 class Catalogue:
     """The store's registry versions, kept at hand; safe for threads."""
 
-    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        monotonic: Callable[[], float] = time.monotonic,
+        record: Record = unrecorded,
+    ) -> None:
         self._store = store
+        self._record = record
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._loaded_at = float("-inf")
@@ -69,11 +76,21 @@ class Catalogue:
     def register(self, text: str) -> Registry:
         """Add a version, if it is new, and load all.
 
+        The administrators' log says so before, with what each metric charges.
+
         Raises:
             RegistryError: The text is no valid registry; nothing is added.
             StoreUnavailable: The store cannot be reached.
         """
         registry = loads(text)
+        if text not in self._store.registries():
+            self._record(
+                "registry_registered",
+                digest=registry.digest,
+                project=registry.project,
+                lifetime_epsilon=registry.lifetime_micro / 1e6,
+                metrics={name: metric.charge / 1e6 for name, metric in registry.metrics.items()},
+            )
         self._store.register(registry.digest, text)
         self.load()
         return registry

@@ -10,6 +10,7 @@ from typing import Any
 from aggregator.key_file import change
 from aggregator.keys import Keys, ring_name
 from aggregator.kinds import AnyKey, ReadKey, WriteKey, fresh_text
+from aggregator.record import Record, unrecorded
 from aggregator.ring import RotationError, activated, named, next_id, retired
 from client_sdk.authentication import KEY_BYTES
 
@@ -29,22 +30,29 @@ class Act:
     text: str | None = field(default=None, repr=False)
 
 
-def new(path: Path, kind: type[AnyKey], today: date, label: str = "") -> Act:
+def new(
+    path: Path,
+    kind: type[AnyKey],
+    today: date,
+    label: str = "",
+    record: Record = unrecorded,
+) -> Act:
     """Add a key that is pending until `activate`, so that all servers can have it before.
 
     A read key is active at once: it takes no other's place.
 
     Args:
         label: Who holds it; for read keys only.
+        record: As for all acts here: told before it is done.
 
     Raises:
         RotationError: A label too many, or none that a read key can have.
         KeysError: The file cannot be used.
     """
-    return _added(path, kind, today, label, active=not kind.single)
+    return _added(path, kind, today, label, record, active=not kind.single)
 
 
-def rotate(path: Path, kind: type[AnyKey], today: date) -> Act:
+def rotate(path: Path, kind: type[AnyKey], today: date, record: Record = unrecorded) -> Act:
     """Add a key that is active at once; the one that was is retiring.
 
     Raises:
@@ -56,20 +64,38 @@ def rotate(path: Path, kind: type[AnyKey], today: date) -> Act:
             f"{kind.kind} keys have a holder each: make one (sottovoce keys new {kind.kind} "
             f"--label WHO) and retire the other (sottovoce keys retire {kind.kind} ID)"
         )
-    return _added(path, kind, today, "", active=True)
+    return _added(path, kind, today, "", record, active=True)
 
 
-def activate(path: Path, kind: type[AnyKey], number: int, today: date) -> Act:
+def activate(
+    path: Path, kind: type[AnyKey], number: int, today: date, record: Record = unrecorded
+) -> Act:
     """Make a pending key the active one."""
-    return _moved(path, kind, number, lambda ring: activated(kind, ring, number, today))
+    return _moved(
+        path,
+        kind,
+        number,
+        lambda ring: activated(kind, ring, number, today),
+        lambda: record("key_activated", kind=kind.kind, id=number),
+    )
 
 
-def retire(path: Path, kind: type[AnyKey], number: int, today: date) -> Act:
+def retire(
+    path: Path, kind: type[AnyKey], number: int, today: date, record: Record = unrecorded
+) -> Act:
     """End a key's use for good."""
-    return _moved(path, kind, number, lambda ring: retired(kind, ring, number, today))
+    return _moved(
+        path,
+        kind,
+        number,
+        lambda ring: retired(kind, ring, number, today),
+        lambda: record("key_retired", kind=kind.kind, id=number),
+    )
 
 
-def _added(path: Path, kind: type[AnyKey], today: date, label: str, *, active: bool) -> Act:
+def _added(
+    path: Path, kind: type[AnyKey], today: date, label: str, record: Record, *, active: bool
+) -> Act:
     if label and kind is not ReadKey:
         raise RotationError(f"--label is for read keys, a {kind.kind} key has no holder")
     text = fresh_text() if kind in (ReadKey, WriteKey) else None
@@ -87,14 +113,24 @@ def _added(path: Path, kind: type[AnyKey], today: date, label: str, *, active: b
         grown: tuple[AnyKey, ...] = (*ring, made)
         return _with(keys, kind, activated(kind, grown, number, today) if active else grown)
 
-    keys = change(path, step)
+    def before() -> None:
+        state = "active" if active else "pending"
+        record(
+            "key_made", kind=kind.kind, id=number, state=state, **{"label": label} if label else {}
+        )
+
+    keys = change(path, step, before)
     return Act(keys, named(kind, keys.ring(kind), number), text)
 
 
 def _moved(
-    path: Path, kind: type[AnyKey], number: int, step: Callable[[Any], tuple[AnyKey, ...]]
+    path: Path,
+    kind: type[AnyKey],
+    number: int,
+    step: Callable[[Any], tuple[AnyKey, ...]],
+    before: Callable[[], None],
 ) -> Act:
-    keys = change(path, lambda keys: _with(keys, kind, step(keys.ring(kind))))
+    keys = change(path, lambda keys: _with(keys, kind, step(keys.ring(kind))), before)
     return Act(keys, named(kind, keys.ring(kind), number))
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
+from aggregator.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
 from aggregator.erasure import erase_again
+from aggregator.guarding_settings import note
 from aggregator.keys import Keys
 from aggregator.networks import fresh_secret
 from aggregator.settings import ServerSettings
@@ -35,18 +37,21 @@ def prepare(settings: ServerSettings) -> None:
         SettingsError, KeysError, RegistryError, StoreRefused, StoreUnavailable: Says what to do.
     """
     keys = Keys.load(settings.keys_file)
+    log = AdminLog.beside(settings.keys_file, keys.pseudonym_key)
     store = Store.connect(settings, keys.pseudonym_key)
     try:
         store.check()
         store.raise_generation(time.time())
         _warn_of_memory(store)
-        catalogue = Catalogue(store)
+        note(log, settings)
+        catalogue = Catalogue(store, record=log.record)
         if settings.metrics_file is not None:
             registry = load(settings.metrics_file)
             require_uploads(keys, registry, plain=settings.plain_uploads)
             catalogue.register(registry.text)
         # Also after a loss that is too small to be noticed as a restored backup.
         erase_again(store, catalogue.load(), time.time())
+        log.anchor(store.log_heads)
     finally:
         store.close()
 

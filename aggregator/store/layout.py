@@ -12,6 +12,7 @@ on a cluster too, and no call touches two shards.
     {meta}:counters         hash: what happened in no shard: enrolments, publishing
     {meta}:survey           JSON: the last look at how much devices have spent
     {meta}:rewriting        there while the append-only file need not be rewritten yet
+    {meta}:log_heads        hash: administrators' log -> how far it has come
     limit:NAME              counter of a rate limit, with a time to live; a name holds no address,
                             only what aggregator.networks makes of one
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
@@ -45,6 +46,7 @@ RECOVERED = "{meta}:recovered"
 COUNTERS = "{meta}:counters"
 SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
+LOG_HEADS = "{meta}:log_heads"
 
 
 def limit(name: str) -> str:

@@ -1,5 +1,6 @@
 """Everything that the server keeps: ledger, marks, streams, tallies, registry versions."""
 
+import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from aggregator.store.accounts import Accounts
 from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, REWRITING, Layout, Place, Shard
+from aggregator.store.log_heads import LogHeads
 from aggregator.store.recovery import Recovery
 from aggregator.store.windows import Windows
 from aggregator.tally import Tally, unpack_counts
@@ -83,6 +85,7 @@ class Store:
     Attributes:
         accounts: Reads the ledger.
         figures: What operators watch.
+        log_heads: How far the administrators' logs have come.
         windows: Counters of rate limits.
         recovery: For a store that was restored from a backup; see `aggregator.restore`.
     """
@@ -101,6 +104,7 @@ class Store:
         self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout)
+        self.log_heads = LogHeads(connection)
         self.windows = Windows(connection)
         self.recovery = Recovery(connection, layout, self._generation)
 
@@ -172,9 +176,19 @@ class Store:
         return bool(self._register((REGISTRIES, REGISTRY_ORDER), (digest, text)))
 
     def registries(self) -> list[str]:
-        """Return the texts of all versions, in the order they came."""
+        """Return the texts of all versions, in the order they came.
+
+        Raises:
+            StoreRefused: One is not the text that was registered.
+        """
         order = self._call("LRANGE", REGISTRY_ORDER, 0, -1)
         texts = self._call("HMGET", REGISTRIES, *order) if order else []
+        for digest, text in zip(order, texts, strict=True):
+            if text is None or hashlib.sha256(text).hexdigest() != digest.decode():
+                raise StoreRefused(
+                    f"registry version {digest.decode()[:16]} was changed in the store after it "
+                    "was registered: versions are only ever added; put its text back"
+                )
         return [text.decode() for text in texts]
 
     # Intake

@@ -15,10 +15,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from aggregator.fold import Folder
-    from sottovoce.connect import connect
+    from sottovoce.connect import admin_log, connect
 
     settings, store, _ = connect()
-    folder = Folder(store, aof_rewrite_interval_seconds=settings.aof_rewrite_interval_seconds)
+    log = admin_log(settings)
+    folder = Folder(
+        store,
+        aof_rewrite_interval_seconds=settings.aof_rewrite_interval_seconds,
+        every_minute=lambda: log.anchor(store.log_heads),
+    )
     if args.once:
         print(f"{folder.fold_once()} reports folded")
         return 0

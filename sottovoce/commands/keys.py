@@ -12,6 +12,7 @@ their next request, without a restart.
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -20,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.table import table
 
 if TYPE_CHECKING:
+    from aggregator.admin_log import AdminLog
     from aggregator.keys import Keys
     from aggregator.kinds import AnyKey
     from aggregator.rotation import Act
+    from aggregator.settings import ServerSettings
 
 _NAMES = ("master", "write", "sealing", "signing", "read")
 
@@ -60,32 +63,49 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from aggregator import rotation
+    from aggregator.admin_log import AdminLog
     from aggregator.keys import Keys
     from aggregator.kinds import KINDS
     from aggregator.settings import ServerSettings
 
-    if args.data is None:
-        path = ServerSettings.from_env(os.environ).keys_file
-    else:
-        path = args.data / "keys.json"
+    settings = ServerSettings.from_env(os.environ)
+    path = settings.keys_file if args.data is None else args.data / "keys.json"
     today = datetime.now(UTC).date()
+    keys = Keys.load(path)
     if args.action in (None, "list"):
-        _list(Keys.load(path), today, args.json)
+        _list(keys, today, args.json)
         return 0
+    log = AdminLog.beside(path, keys.pseudonym_key)
     kind = KINDS[args.kind]
     if args.action == "new":
-        act = rotation.new(path, kind, today, args.label)
+        act = rotation.new(path, kind, today, args.label, log.record)
     elif args.action == "rotate":
-        act = rotation.rotate(path, kind, today)
+        act = rotation.rotate(path, kind, today, log.record)
     elif args.action == "activate":
-        act = rotation.activate(path, kind, args.id, today)
+        act = rotation.activate(path, kind, args.id, today, log.record)
     else:
-        act = rotation.retire(path, kind, args.id, today)
+        act = rotation.retire(path, kind, args.id, today, log.record)
+    _tell_store(settings, keys, log)
     if args.json:
         print(json.dumps(_entry(act.key, today) | _handed_out(act), indent=2))
     else:
         print(_told(act))
     return 0
+
+
+def _tell_store(settings: "ServerSettings", keys: "Keys", log: "AdminLog") -> None:
+    """Let the store know how far the log has come; the fold worker does so every minute anyway."""
+    from aggregator.store import Store, StoreUnavailable
+
+    if settings.redis_url is None:
+        return
+    store = Store.connect(settings, keys.pseudonym_key)
+    try:
+        log.anchor(store.log_heads)
+    except StoreUnavailable as error:
+        print(f"The store has not been told of this yet: {error}.", file=sys.stderr)
+    finally:
+        store.close()
 
 
 _COPY = "Copy the key file to your other servers now, and renew your backup of it."
