@@ -178,7 +178,15 @@ def test_a_device_cannot_spend_twice_what_a_backup_has_forgotten(
     answer = restored.send(greedy, body)
     assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
 
-    done = recover(restored.store, versions(restored), BACKUP_DAY, restored.now)
+    told = []
+    done = recover(
+        restored.store,
+        versions(restored),
+        BACKUP_DAY,
+        restored.now,
+        lambda act, **details: told.append((act, details["backup_of"])),
+    )
+    assert told == [("store_recovered", "2026-11-30")]
     assert (done.charged.devices, done.charged.charged) == (2, 2)
     prepare(restored.settings)
     assert restored.app.test_client().get("/readyz").status_code == 200
