@@ -67,6 +67,7 @@ def create_app(
     networks = Networks(network_secret or fresh_secret(), clock)
     within_limits = limited(app, store.windows, networks, limits, clock)
     _answer_errors_as_problems(app)
+    app.after_request(_guarded)
 
     @app.post(DEVICES_PATH)
     def enrol_device() -> Response:
@@ -170,6 +171,13 @@ def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
 
 def _json(document: dict[str, object], status: int = 200) -> Response:
     return Response(json.dumps(document), status=status, content_type="application/json")
+
+
+def _guarded(answer: Response) -> Response:
+    """Let nobody keep an answer, which may hold a device's key, or take one for a page."""
+    answer.headers.setdefault("Cache-Control", "no-store")
+    answer.headers.setdefault("X-Content-Type-Options", "nosniff")
+    return answer
 
 
 def _answer_errors_as_problems(app: Flask) -> None:

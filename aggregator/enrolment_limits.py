@@ -67,6 +67,9 @@ def limited(
         headers_enabled=False,
     )
 
+    # It would log every refusal, and that is how an attack fills disks.
+    limiter.logger.setLevel(logging.WARNING)
+
     # Two functions, for the limits of one are checked in an order that is not ours to choose.
     @limiter.limit(
         f"{limits.network} per hour",

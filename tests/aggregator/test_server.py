@@ -166,3 +166,20 @@ def test_errors_are_problem_documents_over_http_too(world: Any, server: Any) -> 
     answer = server.post(device, body)
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert json.loads(answer.text)["field"] == "body"
+
+
+def test_answers_are_not_to_be_kept_and_tell_no_versions(world: Any, server: Any) -> None:
+    shown = {"Authorization": f"Bearer {world.keys.write_key}"}
+    answers = [
+        requests.post(server.url + DEVICES_PATH, headers=shown, timeout=10),
+        requests.post(server.url + DEVICES_PATH, timeout=10),
+        server.post(world.device(), b"{}"),
+        requests.get(server.url + "/livez", timeout=10),
+        requests.get(server.url + "/nowhere", timeout=10),
+    ]
+    assert [answer.status_code for answer in answers] == [201, 401, 400, 200, 404]
+    for answer in answers:
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert not any(digit in answer.headers.get("Server", "") for digit in "0123456789")
+        assert "Set-Cookie" not in answer.headers and "X-RateLimit-Limit" not in answer.headers
