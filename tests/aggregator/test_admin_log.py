@@ -104,6 +104,19 @@ def test_whoever_changes_it_is_found_out(log: AdminLog, change: Change, problem:
     assert problems and any(problem in each for each in problems), problems
 
 
+def test_two_histories_cannot_be_mixed(log: AdminLog) -> None:
+    """All entries are genuine: the end was cut off, and others were recorded since."""
+    first = lines(log)
+    log.path.write_bytes(b"".join(first[:3]))
+    for number in (7, 8):
+        log.record("key_made", kind="sealing", id=number)
+    second = lines(log)
+    assert len(first) == len(second) and not log.findings().problems
+    log.path.write_bytes(b"".join([*second[:4], first[4]]))
+    (problem,) = log.findings().problems
+    assert "does not follow" in problem
+
+
 def test_every_single_byte_counts(log: AdminLog) -> None:
     content = log.path.read_bytes()
     for place in range(len(content) - 1):

@@ -412,7 +412,9 @@ def test_a_retired_signing_key_signs_nothing_and_its_releases_verify_for_ever(pa
     first = Keys.load(path).signing
     number, signature = first.sign(b"release")
     rotate(path, SigningKey, DAY)
-    private = Keys.load(path).signing_keys[-1].secret
+    retiring, active = Keys.load(path).signing_keys
+    assert (retiring.state, retiring.secret) == ("retiring", None)
+    private = active.secret
     keys = retire(path, SigningKey, 1, DAY).keys
     assert number == 1 and keys.signing.verifies(1, b"release", signature)
     assert not keys.signing.verifies(1, b"Release", signature)

@@ -21,7 +21,7 @@ from aggregator.settings import ServerSettings
 from aggregator.store.layout import Layout
 from client_sdk import Client, loads
 from client_sdk.authentication import MAC_HEADER, batch_mac
-from client_sdk.report import DEVICES_PATH, REPORTS_PATH
+from client_sdk.report import DEVICES_PATH, REPORTS_PATH, encode_batch
 from client_sdk.state import State
 from client_sdk.transport import HttpTransport, Reply
 from sottovoce.__main__ import main
@@ -129,7 +129,9 @@ def rudely(system: Any, device: str, address: str) -> None:
     """What errors are made of: each with the id somewhere in it."""
     headers = PLANTED | {"X-Forwarded-For": address, "Content-Type": "application/json"}
     key = bytes(32)
+    report = '{"metric":"theme","fingerprint":"0123456789abcdef","epoch":1,"cohort":0,"response":0}'
     for body in (
+        encode_batch(device, 1, "0" * 32, [report]),  # in all but its MAC
         f'{{"version": 1, "device": "{device}", "sequence": 1}}'.encode(),
         f'{{"{device}": NaN}}'.encode(),
         f'["{device}"'.encode(),
