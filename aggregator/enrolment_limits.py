@@ -8,6 +8,7 @@ for all.
 """
 
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from aggregator.problems import Problem
 from aggregator.store.windows import Windows
 
 T = TypeVar("T")
+_WINDOW_SECONDS = 3600
 _log = logging.getLogger(__name__)
 
 
@@ -49,11 +51,21 @@ def limited(
     networks: Networks,
     limits: EnrolmentLimits,
     clock: Callable[[], float] = time.time,
+    below: Callable[[int], int] = secrets.randbelow,
 ) -> Callable[[Callable[[], T]], T]:
     """Return what runs an enrolment if it is within the limits.
 
-    It is to be called within a request, and raises:
-        Problem: `rate_limited`, with the seconds until the window is over.
+    Args:
+        app: Whose requests it is called in.
+        windows: The counters.
+        networks: Names those who enrol.
+        limits: How many may.
+        clock: Unix time in seconds.
+        below: Draws an integer below another, uniformly.
+
+    It raises:
+        Problem: `rate_limited`, with a moment in the next window to come again: one for each, for
+            else all who wait would come as soon as it begins.
         StoreUnavailable: The counters cannot be asked.
     """
     limiter = Limiter(
@@ -94,7 +106,8 @@ def limited(
                 warned = True
                 _log.warning("a limit of enrolments is reached%s", _hint())
             breached = limiter.current_limit
-            pause = 1.0 if breached is None else max(1.0, breached.reset_at - clock())
+            left = 0.0 if breached is None else max(0.0, breached.reset_at - clock())
+            pause = left + 1 + below(_WINDOW_SECONDS)
             detail = "too many devices enrol now; nothing is lost, try again after the pause"
             raise Problem("rate_limited", detail, pause_seconds=ceil(pause)) from None
 

@@ -98,6 +98,11 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
             "graceful_timeout": 10,
             "keepalive": 5,
             "control_socket_disable": True,
+            # No peer's header becomes part of the environment: by default those of this machine's
+            # may set the path. Who may name an address is said to the application.
+            "forwarded_allow_ips": "",
+            "forwarder_headers": "",
+            "proxy_protocol": False,
         }
         if self._settings.metrics_port:
             own = f"{_bracketed(self._settings.metrics_host)}:{self._settings.metrics_port}"
