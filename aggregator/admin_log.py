@@ -9,8 +9,8 @@ remove, add or reorder one unseen. Cutting off the end breaks no chain, so the s
 each log had come (`aggregator.store.log_heads`). An act is recorded before it is done, and is not
 done where it cannot be recorded.
 
-Limit: whoever has key file and store can write another history; `sottovoce log verify --head`
-compares with a head that was noted elsewhere.
+Limit: whoever can write to log and store can cut off the end, and with the key file too write
+another history; `sottovoce log verify --head` compares with a head that was noted elsewhere.
 """
 
 import fcntl

@@ -101,3 +101,31 @@ def test_an_empty_log_is_said(place: Place, capsys: pytest.CaptureFixture[str]) 
     assert "empty" in capsys.readouterr().out
     status, told = verified(capsys)
     assert status == 0 and "there is no log yet" in told
+
+
+def test_folding_goes_on_with_a_log_that_cannot_be_read(
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.log.mkdir()
+    stops = iter((False, True))
+    monkeypatch.setattr("threading.Event.is_set", lambda event: next(stops, True))
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    assert main(["fold"]) == 0
+    assert "log was not read" in caplog.text
+
+
+def test_the_fold_worker_tells_the_store_every_minute(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `sottovoce keys --data DIR`, which has no store of its own."""
+    with monkeypatch.context() as without:
+        without.delenv("REDIS_URL")
+        assert main(["keys", "rotate", "master"]) == 0
+    assert "not seen this log yet" in verified(capsys)[1]
+    stops = iter((False, True))
+    with monkeypatch.context() as once:
+        once.setattr("threading.Event.is_set", lambda event: next(stops, True))
+        once.setattr("signal.signal", lambda *_: None)
+        assert main(["fold"]) == 0
+    status, told = verified(capsys)
+    assert status == 0 and "note" not in told
