@@ -28,9 +28,7 @@ def application(settings: ServerSettings, network_secret: bytes | None = None) -
     return _Parts(settings, network_secret).app()
 
 
-def served(
-    settings: ServerSettings, network_secret: bytes | None = None
-) -> "WSGIApplication":
+def served(settings: ServerSettings, network_secret: bytes | None = None) -> "WSGIApplication":
     """Make the same, and /metrics on its own port if the settings say so.
 
     PROMETHEUS_MULTIPROC_DIR must be set by then, see `aggregator.metering`.

@@ -183,8 +183,8 @@ def test_the_search_finds_each_form() -> None:
 def test_no_identifier_is_written_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Logs, store, both its files before and after a rewrite, releases, administrators' log,
-    output."""
+    """Logs, metrics, store, both its files before and after a rewrite, releases, administrators'
+    log, output."""
     data, states, logs = tmp_path / "data", tmp_path / "states", tmp_path / "data" / "logs"
     for name in ("SOTTOVOCE_KEYS_FILE", "REDIS_URL", "SOTTOVOCE_METRICS"):
         monkeypatch.delenv(name, raising=False)
@@ -201,7 +201,9 @@ def test_no_identifier_is_written_anywhere(
     for name, part in (("address", packed), ("network", packed[:8])):
         needles.secret(name, part)
 
-    settings = ServerSettings(port=free_port(), fold_interval_seconds=0.2, trusted_proxies=1)
+    settings = ServerSettings(
+        port=free_port(), fold_interval_seconds=0.2, trusted_proxies=1, metrics_port=free_port()
+    )
     output = io.StringIO()
     with running(
         registry.text, data, settings=settings, with_schedule=True, log_directory=logs
@@ -244,6 +246,9 @@ def test_no_identifier_is_written_anywhere(
             assert main(["ledger", "--json"]) == 0
             assert main(["log", "verify"]) == 0
             assert main(["releases"]) == 0
+        scraped = requests.get(
+            f"http://127.0.0.1:{settings.metrics_port}/metrics", headers=PLANTED, timeout=30
+        ).text
         in_store = dict(stored(system.server.url))
         before = dict(written(data))
         with redis.Redis.from_url(system.server.url) as client_of_store:
@@ -258,10 +263,12 @@ def test_no_identifier_is_written_anywhere(
     for expected in ("appendonlydir", "dump.rdb", "serve.log", "fold.log", "schedule.log",
                      "releases/", "admin_log.jsonl", "generation.json"):  # fmt: skip
         assert expected in names, expected
+    assert 'ldp_reports_rejected_total{reason="bad_mac"} 6.0' in scraped
     out, err = capfd.readouterr()
     everything = {
         "stdout": out.encode(),
         "stderr": err.encode(),
+        "metrics": scraped.encode(),
         "commands": output.getvalue().encode(),
         **{f"store {key}": content for key, content in in_store.items()},
         **{f"before {name}": content for name, content in before.items()},

@@ -104,14 +104,14 @@ def test_an_empty_log_is_said(place: Place, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_folding_goes_on_with_a_log_that_cannot_be_read(
-    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.log.mkdir()
     stops = iter((False, True))
     monkeypatch.setattr("threading.Event.is_set", lambda event: next(stops, True))
     monkeypatch.setattr("signal.signal", lambda *_: None)
     assert main(["fold"]) == 0
-    assert "log was not read" in caplog.text
+    assert "log was not read" in capsys.readouterr().err
 
 
 def test_the_fold_worker_tells_the_store_every_minute(
