@@ -92,8 +92,6 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
             "accesslog": None,  # it would join addresses, times and paths
             "errorlog": "-",
             "loglevel": "warning",
-            # From a proxy on this machine a client's SCRIPT_NAME or PATH_INFO would rewrite paths.
-            "forwarded_allow_ips": "",
             "timeout": 60,
             "graceful_timeout": 10,
             "keepalive": 5,

@@ -18,8 +18,9 @@ from aggregator import intake
 from aggregator.app import create_app
 from aggregator.batch import Verdict
 from aggregator.connection import Connection
+from aggregator.kinds import OpeningKey
 from aggregator.problems import _KINDS
-from aggregator.rotation import rotate_sealing
+from aggregator.rotation import rotate
 from aggregator.store import Store
 from aggregator.witness import Witness
 from client_sdk.authentication import MAC_HEADER, erase_mac
@@ -145,7 +146,8 @@ def test_figures_in_the_contract_are_those_of_the_code() -> None:
     assert text["pattern"] == f"^{intake._HEX_RESPONSE.pattern}$"
     answer = SCHEMAS["Answer"]["properties"]
     assert answer["reports"]["items"]["enum"] == [ACCEPTED, *REFUSAL_REASONS]
-    refused = (SCHEMAS[name]["properties"]["verdict"] for name in ("CloneSuspected", "Erased"))
+    names = ("CloneSuspected", "IdentityRevoked", "Erased")
+    refused = (SCHEMAS[name]["properties"]["verdict"] for name in names)
     told = {*answer["verdict"]["enum"], *(verdict["const"] for verdict in refused)}
     assert told == set(get_args(Verdict))
     uploads = DOCUMENT["paths"][REPORTS_PATH]["post"]["requestBody"]
@@ -198,7 +200,7 @@ def sealed_to_a_stranger(world: Any, path: str) -> Any:
 
 
 def plain_where_sealing_is_required(world: Any, path: str) -> Any:
-    rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+    rotate(world.settings.keys_file, OpeningKey, date(2026, 11, 30))
     world.app = contract.conforming(
         create_app(
             store=world.store, keys=world.keys, catalogue=world.catalogue, plain_uploads=False
