@@ -60,7 +60,7 @@ def enrolment(world: Any, chance: random.Random) -> Hostile:
 def upload(world: Any, device: Any, chance: random.Random) -> Hostile:
     good = device.batch(*reports(world, chance))
     body = good if chance.random() < 0.05 else spoilt(good, chance)
-    key = derive_device_key(world.keys.master_keys[-1][1], device_of(body, device.id))
+    key = derive_device_key(world.keys.master_keys[-1].secret or b"", device_of(body, device.id))
     mac = batch_mac(key, body) if chance.random() < 0.9 else "0" * 64
     if chance.random() < 0.1:
         sealed = seal_upload(world.keys.sealing_keys[-1].public, body, mac)

@@ -42,7 +42,7 @@ def device_of(body: bytes) -> str:
 def mac_over(body: bytes, path: str) -> str:
     device = device_of(body).encode("utf-8", "replace").decode()
     mac = erase_mac if path == ERASE_PATH else batch_mac
-    return mac(derive_device_key(keys.master_keys[-1][1], device), body)
+    return mac(derive_device_key(keys.master_keys[-1].secret or b"", device), body)
 
 
 class Signed(requests.auth.AuthBase):
