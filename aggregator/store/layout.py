@@ -62,13 +62,13 @@ class Place:
         return int.from_bytes(self.pseudonym, "big", signed=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shard:
     """The keys of one shard."""
 
     number: int
 
-    @property
+    @cached_property
     def tag(self) -> str:
         """The hash tag that keeps the shard in one slot."""
         return f"{{s{self.number:02d}}}"

@@ -1,6 +1,7 @@
 """Everything that the server keeps: ledger, marks, streams, tallies, registry versions."""
 
 import logging
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ _MEMOIZED = "o"
 """Instead of "a", for a candidate that is charged once in a device's life."""
 _WORDS = {letter: word for word, letter in _LETTERS.items()}
 _AWAITS_RECOVERY = "the store was put back by a backup and awaits its recovery"
+_HEAD = struct.Struct(">HIQH")
 _EVENTS = (
     "batches",
     "duplicates",
@@ -70,6 +72,19 @@ class Unfolded:
     last: str
     entries: Sequence[tuple[bytes, bytes]]
     frozen: Mapping[str, int]
+
+
+def _packed(candidates: Sequence[Candidate]) -> list[str | bytes | int]:
+    """Put candidates into few arguments, as lua/intake.lua reads them."""
+    names = [candidate.group.name for candidate in candidates]
+    places: dict[str, int] = {}
+    heads = [
+        _HEAD.pack(places.setdefault(group.series, len(places) + 1), group.epoch, charge, len(row))
+        for group, row, charge, _ in candidates
+    ]
+    rows = b"".join([candidate.row for candidate in candidates])
+    order = bytes(sorted(range(len(names)), key=names.__getitem__))
+    return [" ".join(names), b"".join(heads), rows, order, *places]
 
 
 class Store:
@@ -209,14 +224,13 @@ class Store:
             shard.in_bucket("erased", place.bucket),
         ]
         codes = ""
-        candidates: list[str | bytes | int] = []
+        candidates: list[Candidate] = []
         for verdict in batch.verdicts:
             if not isinstance(verdict, Candidate):
                 codes += _LETTERS[verdict]
                 continue
-            group = verdict.group
-            candidates += (group.name, verdict.charge, verdict.row)
-            keys.append(shard.mark(group.series, group.epoch, place.bucket))
+            candidates.append(verdict)
+            keys.append(shard.mark(verdict.group.series, verdict.group.epoch, place.bucket))
             if verdict.memo is None:
                 codes += _LETTERS[ACCEPTED]
             else:
@@ -224,7 +238,7 @@ class Store:
                 keys.append(shard.memo(verdict.memo, place.bucket))
         head = (place.pseudonym, place.member, batch.sequence, batch.digest, cap, codes)
         required = self._generation.required()
-        found = self._intake(keys, [*head, required, *candidates])
+        found = self._intake(keys, [*head, required, *_packed(candidates)])
         verdict_word, spent, letters, generation = found
         if verdict_word == b"restored":
             raise StoreUnavailable(_AWAITS_RECOVERY)

@@ -205,6 +205,34 @@ def test_a_malformed_body_is_refused_by_the_field_that_is_wrong(data: bytes, fie
     assert refused_field(data) == field
 
 
+@pytest.mark.parametrize(
+    "twice",
+    [
+        '"metric": "a:b:c", "metric": "theme"',
+        '"metric": {"x": {"y": 1}}, "metric": "theme"',
+        '"metric": "theme", "\\u006detric": "theme"',
+        '"\\u006detric": "\\u003a", "metric": "theme"',
+    ],
+)
+def test_a_key_given_twice_is_found_however_it_is_written(twice: str) -> None:
+    data = raw('"metric": "theme"', twice)
+    with pytest.raises(Malformed, match="must not give a key twice"):
+        parse(data)
+
+
+def test_escapes_and_white_space_are_no_second_keys() -> None:
+    data = raw('"metric": "theme"', '"\\u006detric"\n:\t"\\u0074heme"')
+    assert parse(data).reports[0].metric == "theme"
+
+
+def test_what_devices_claim_does_not_decide_how_many_terms_are_kept() -> None:
+    versions = Versions.of([REGISTRY])
+    for epoch in range(0, MOST_EPOCH, 50):
+        judge(parse(body(report("crashed", epoch=epoch))), versions, NOW)
+    judge(parse(body(*(report(name) for name in REGISTRY.metrics))), versions, NOW)
+    assert len(versions._terms) <= len(REGISTRY.metrics) + 1
+
+
 def test_an_error_never_repeats_what_was_sent() -> None:
     with pytest.raises(Malformed) as caught:
         parse(body(device="planted-identifier"))

@@ -23,7 +23,7 @@ from aggregator.restore import possible_since, recover
 from aggregator.server import prepare
 from aggregator.store import Store
 from aggregator.store.layout import Shard
-from client_sdk.epochs import DAY_SECONDS, day_of
+from client_sdk.epochs import DAY_SECONDS, day_of, epoch_of
 
 NOON = 1_796_040_000.0  # 30 November 2026, 12:00 UTC
 BACKUP_DAY = date(2026, 11, 30)
@@ -480,7 +480,7 @@ def test_what_may_have_been_charged_is_what_intake_would_have_taken(closed_days:
         known = intake.Versions.of([registry])
         for metric in registry.metrics.values():
             for now in (NOON - 20 * DAY_SECONDS, NOON, NOON + 11.9999 * DAY_SECONDS):
-                today = intake.epoch_of(metric.epoch, day_of(now))
+                today = epoch_of(metric.epoch, day_of(now))
                 series = f"{metric.epoch}:{metric.name}"
                 closed = {series: today - closed_days} if closed_days else {}
                 since = possible_since([metric], closed, now)
