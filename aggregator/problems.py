@@ -1,6 +1,7 @@
 """Errors on the wire: problem documents (RFC 9457), one kind each."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -8,7 +9,8 @@ from flask import Response
 
 from client_sdk.report import PROBLEM_TYPE
 
-RETRY_AFTER_SECONDS = 5
+RETRY_AFTER_SECONDS = range(5, 66)
+"""Drawn from for each answer, so that devices come back over a minute and not all at once."""
 
 _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
     "malformed": (HTTPStatus.BAD_REQUEST, "The request is not of the required form"),
@@ -77,8 +79,8 @@ class Problem(Exception):
             status=int(status),
             content_type="application/problem+json",
         )
-        if status == HTTPStatus.SERVICE_UNAVAILABLE:
-            answer.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
+            answer.headers["Retry-After"] = str(secrets.choice(RETRY_AFTER_SECONDS))
         if self.kind == "bad_write_key":
             answer.headers["WWW-Authenticate"] = "Bearer"
         return answer

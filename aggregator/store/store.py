@@ -18,6 +18,7 @@ from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, REWRITING, Layout, Place, Shard
 from aggregator.store.recovery import Recovery
+from aggregator.store.vigil import Vigil
 from aggregator.tally import Tally, unpack_counts
 from aggregator.tombstones import FILE_NAME, Tombstones
 from aggregator.witness import Witness
@@ -112,6 +113,7 @@ class Store:
         self._register = connection.script("register")
         self._generation = Generation(connection, layout, witness)
         self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
+        self._vigil = Vigil(connection)
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout)
         self.recovery = Recovery(connection, layout, self._generation)
@@ -211,7 +213,9 @@ class Store:
 
         Raises:
             StoreUnavailable: Whether it was taken is unknown; sending it again is safe.
+            StoreRefused: The store must not be used as it is now; nothing was taken.
         """
+        self._vigil.keep()
         place = self._layout.place(batch.device)
         shard = self._shards[place.shard]
         keys = [
