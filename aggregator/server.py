@@ -3,6 +3,8 @@
 import logging
 import os
 import shutil
+import socket
+import struct
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_MEMORY_SHARE = 0.45
+LONGEST_SILENCE_SECONDS = 10
 
 
 def prepare(settings: ServerSettings) -> None:
@@ -93,6 +96,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
             "graceful_timeout": 10,
             "keepalive": 5,
             "control_socket_disable": True,
+            "when_ready": _limit_silence,
         }
         if self._settings.metrics_port:
             own = f"{_bracketed(self._settings.metrics_host)}:{self._settings.metrics_port}"
@@ -128,6 +132,18 @@ def _with_figures_of_all_workers() -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
     return {"child_exit": forget, "on_exit": clear}
+
+
+def _limit_silence(server: Any) -> None:
+    """Let a thread wait only so long for the next bytes of a request that has begun.
+
+    gunicorn's threads have no such limit. Connections inherit this from the socket that they come
+    in by. It ends half-open requests; many of them at once still want the proxy in front.
+    """
+    for listener in server.LISTENERS:
+        listener.sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", LONGEST_SILENCE_SECONDS, 0)
+        )
 
 
 def _bracketed(host: str) -> str:
