@@ -64,25 +64,7 @@ class Renderer:
 
     def __init__(self, keys: Keys, today: date, reports: int) -> None:
         self._keys = keys
-        week = epoch_of("week", today)
-        metrics = list(registry(today).metrics.values())
-        self._variants = [
-            [
-                report_to_json(
-                    Report(
-                        metric.name,
-                        metric.fingerprint,
-                        week - back,
-                        secrets.randbelow(64),
-                        secrets.randbits(128),
-                    ),
-                    metric.mechanism,
-                )
-                for _ in range(VARIANTS)
-            ]
-            for back in range(WEEKS)
-            for metric in metrics
-        ][:reports]
+        self._variants = texts(today, reports)
 
     def request(self) -> bytes:
         """Return one whole HTTP request."""
@@ -92,12 +74,40 @@ class Renderer:
             variants[number % VARIANTS]
             for variants, number in zip(self._variants, chosen, strict=True)
         ]
-        body = encode_batch(device, 1, secrets.token_hex(16), reports)
-        head = (
-            f"POST {REPORTS_PATH} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
-            f"{MAC_HEADER}: {batch_mac(key, body)}\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        return head.encode() + body
+        return request_of(device, key, 1, reports)
+
+
+def texts(today: date, reports: int) -> list[list[str]]:
+    """Return so many reports of different (metric, epoch) pairs, in VARIANTS forms each."""
+    week = epoch_of("week", today)
+    metrics = list(registry(today).metrics.values())
+    pairs = [(metric, week - back) for back in range(WEEKS) for metric in metrics][:reports]
+    return [
+        [
+            report_to_json(
+                Report(
+                    metric.name,
+                    metric.fingerprint,
+                    epoch,
+                    secrets.randbelow(64),
+                    secrets.randbits(128),
+                ),
+                metric.mechanism,
+            )
+            for _ in range(VARIANTS)
+        ]
+        for metric, epoch in pairs
+    ]
+
+
+def request_of(device: str, key: bytes, sequence: int, reports: Sequence[str]) -> bytes:
+    """Return the HTTP request that uploads a batch."""
+    body = encode_batch(device, sequence, secrets.token_hex(16), reports)
+    head = (
+        f"POST {REPORTS_PATH} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        f"{MAC_HEADER}: {batch_mac(key, body)}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 @dataclass(frozen=True)
@@ -128,12 +138,8 @@ def send(
     uploads: int,
     connections: int,
     processes: int = 2,
-    pause_seconds: float = 0.0,
 ) -> Sent:
     """Send new uploads over connections that stay open, each after the answer to the one before.
-
-    Args:
-        pause_seconds: Each connection waits so long between two uploads.
 
     Raises:
         AssertionError: An upload was not answered with 200.
@@ -146,7 +152,6 @@ def send(
         make_renderer,
         uploads // processes,
         connections // processes,
-        pause_seconds,
         barrier,
         results,
     )
@@ -167,7 +172,6 @@ def _send(
     make_renderer: Callable[[], Renderer],
     uploads: int,
     connections: int,
-    pause_seconds: float,
     barrier: Barrier,
     results: Any,
 ) -> None:
@@ -177,20 +181,17 @@ def _send(
     wrong: list[bytes] = []
 
     def work() -> None:
-        with _connected(url) as connection:
+        with connected(url) as connection:
             while requests:
                 try:
                     request = requests.pop()
                 except IndexError:
                     return
                 began = time.monotonic()
-                connection.sendall(request)
-                answer = _answer(connection)
+                answer = exchange(connection, request)
                 latencies.append(time.monotonic() - began)
                 if not answer.startswith(b"HTTP/1.1 200"):
                     wrong.append(answer)
-                if pause_seconds:
-                    time.sleep(pause_seconds)
 
     threads = [threading.Thread(target=work) for _ in range(connections)]
     barrier.wait()
@@ -202,15 +203,17 @@ def _send(
     results.put((began, time.monotonic(), latencies, wrong[:1]))
 
 
-def _connected(url: str) -> socket.socket:
+def connected(url: str) -> socket.socket:
+    """Open a connection to a server."""
     where = urlsplit(url)
     connection = socket.create_connection((where.hostname, where.port), timeout=60)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
 
-def _answer(connection: socket.socket) -> bytes:
-    """Read one answer with a Content-Length."""
+def exchange(connection: socket.socket, request: bytes) -> bytes:
+    """Send a request and return its answer, which has a Content-Length."""
+    connection.sendall(request)
     answer = b""
     while b"\r\n\r\n" not in answer:
         answer += _piece(connection)
