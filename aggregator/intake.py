@@ -30,6 +30,7 @@ _HEX_16 = re.compile(r"[0-9a-f]{16}")
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_RESPONSE = re.compile(r"[0-9a-f]{1,1024}")
 _BATCH_KEYS = dict.fromkeys(("version", "device", "sequence", "nonce", "reports"))
+_ERASURE_KEYS = dict.fromkeys(("version", "device", "nonce"))
 _REPORT_KEYS = dict.fromkeys(("metric", "fingerprint", "epoch", "cohort", "response"))
 
 _Read = TypeVar("_Read")
@@ -91,10 +92,7 @@ def parse(body: bytes) -> Upload:
         digest=hashlib.sha256(body).digest()[:_DIGEST_BYTES],
         reports=_each(_sent_report, reports),
     )
-    # A key that was given twice is in no dictionary any more, but its colon is in the body; and
-    # what has been read by now holds no other colon than one for each of its keys.
-    if body.count(b":") != len(_BATCH_KEYS) + len(reports) * len(_REPORT_KEYS):
-        raise Malformed("body", "must not give a key twice")
+    _no_key_twice(body, len(_BATCH_KEYS) + len(reports) * len(_REPORT_KEYS))
     return upload
 
 
@@ -114,12 +112,14 @@ def parse_erasure(body: bytes) -> ErasureRequest:
     """
     if len(body) > MAX_BATCH_BYTES:
         raise Malformed("body", f"must have at most {MAX_BATCH_BYTES} bytes")
-    request = _object(_decoded(body), "body", ("version", "device", "nonce"))
+    request = _object(_decoded(body), "body", _ERASURE_KEYS)
     _integer(request["version"], "version", FORMAT_VERSION, FORMAT_VERSION)
-    return ErasureRequest(
+    erasure = ErasureRequest(
         device=_text(request["device"], "device", _HEX_32, "32 lower-case hex digits"),
         nonce=_text(request["nonce"], "nonce", _HEX_32, "32 lower-case hex digits"),
     )
+    _no_key_twice(body, len(_ERASURE_KEYS))
+    return erasure
 
 
 def parse_enrolment(body: bytes) -> None:
@@ -228,6 +228,16 @@ def _decoded(body: bytes) -> object:
         raise Malformed("body", "must not nest deeper than a batch does") from error
     except ValueError as error:  # also an integer of so many digits that reading it would take long
         raise Malformed("body", "must be JSON") from error
+
+
+def _no_key_twice(body: bytes, keys: int) -> None:
+    """Refuse a body whose keys, as read, are not all that it gives.
+
+    A key that was given twice is in no dictionary any more, but its colon is in the body; and what
+    has been checked by now holds no colon but one for each of its keys.
+    """
+    if body.count(b":") != keys:
+        raise Malformed("body", "must not give a key twice")
 
 
 def _no_float(text: str) -> NoReturn:

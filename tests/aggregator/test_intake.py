@@ -16,6 +16,7 @@ from aggregator.intake import (
     Upload,
     judge,
     parse,
+    parse_erasure,
 )
 from client_sdk.epochs import DAY_SECONDS, day_of, epoch_of
 from client_sdk.registry import loads
@@ -218,6 +219,15 @@ def test_a_key_given_twice_is_found_however_it_is_written(twice: str) -> None:
     data = raw('"metric": "theme"', twice)
     with pytest.raises(Malformed, match="must not give a key twice"):
         parse(data)
+
+
+def test_an_erasure_gives_no_key_twice() -> None:
+    once = b'{"version": 1, "device": "%s", "nonce": "%s"}' % (b"0" * 32, b"1" * 32)
+    assert parse_erasure(once).nonce == "1" * 32
+    with pytest.raises(Malformed, match="must not give a key twice"):
+        parse_erasure(once.replace(b"{", b'{"nonce": "a:b", '))
+    with pytest.raises(Malformed, match="must not give a key twice"):
+        parse_erasure(once.replace(b'"version": 1', b'"version": 2, "version": 1'))
 
 
 def test_escapes_and_white_space_are_no_second_keys() -> None:
