@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 from aggregator.connection import Connection
-from aggregator.store.admission import check_policy, check_schema
+from aggregator.store.admission import check_policy
+from aggregator.store.migrations import require_newest
 
 _SECONDS = 2.0
 
@@ -38,5 +39,5 @@ class Vigil:
         if now < self._sound_until:
             return
         check_policy(self._connection)
-        check_schema(self._connection)
+        require_newest(self._connection)
         self._sound_until = now + _SECONDS

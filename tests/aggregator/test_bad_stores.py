@@ -22,8 +22,10 @@ from aggregator import problems
 from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.embedded import find_server
 from aggregator.fold import Folder
-from aggregator.store import Store, admission
+from aggregator.group import series_of
+from aggregator.store import Store
 from aggregator.store.layout import SHAPE
+from aggregator.store.migrations import newest_schema
 from client_sdk.report import PROBLEM_TYPE
 
 RECOVERY_SECONDS = 5.0  # server.md, section 5, row 15
@@ -183,9 +185,9 @@ def evicting(store: Valkey) -> Iterator[None]:
 
 @contextmanager
 def taken_over_by_a_newer_version(store: Valkey) -> Iterator[None]:
-    store.admin.hset(SHAPE, "schema", admission.SCHEMA + 1)
+    store.admin.hset(SHAPE, "schema", newest_schema() + 1)
     yield
-    store.admin.hset(SHAPE, "schema", admission.SCHEMA)
+    store.admin.hset(SHAPE, "schema", newest_schema())
 
 
 CAUSES = [
@@ -313,8 +315,8 @@ def test_at_the_memory_limit_every_script_but_those_that_drain_refuses(
     refused_for_now(world.send(device, device.batch(world.report("crashed"))))
     assert everything(store) == before
     assert world.folder.fold_once() == 1
-    world.store.close_intake(0, world.metric("theme"), world.epoch("theme"))
-    world.store.freeze(0, world.metric("theme"), world.epoch("theme"))
+    world.store.close_intake(0, series_of(world.metric("theme")), world.epoch("theme"))
+    world.store.freeze(0, series_of(world.metric("theme")), world.epoch("theme"))
     assert world.store.is_closed(world.metric("theme"), world.epoch("theme"))
     world.store.raise_generation(world.now)
     world.store.close()
@@ -329,9 +331,9 @@ def test_a_store_of_a_newer_or_unknown_schema_is_refused_at_start_and_not_change
 ) -> None:
     store = valkey_with()
     world = new_world(store.url)
-    store.admin.hset(SHAPE, "schema", admission.SCHEMA + 1)
+    store.admin.hset(SHAPE, "schema", newest_schema() + 1)
     before = everything(store)
-    with pytest.raises(StoreRefused, match=f"schema {admission.SCHEMA + 1}, this one has"):
+    with pytest.raises(StoreRefused, match=f"newer version .schema {newest_schema() + 1}"):
         world.store.check()
     assert everything(store) == before
     world.store.close()
@@ -348,13 +350,15 @@ def test_a_store_that_is_too_old_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # No old store is at hand: what one would say of itself is the only thing made up here.
-    call = world.store._connection.call
+    call = world.store._connection.call_each
 
     def as_if(*command: Any) -> Any:
-        answer = call(*command)
-        return answer | {"redis_version": version} if command == ("INFO", "server") else answer
+        answers = call(*command)
+        if command == ("INFO", "server"):
+            return [answer | {"redis_version": version} for answer in answers]
+        return answers
 
-    monkeypatch.setattr(world.store._connection, "call", as_if)
+    monkeypatch.setattr(world.store._connection, "call_each", as_if)
     if refused:
         with pytest.raises(StoreRefused, match=r"must be version 7.0 or newer, it is 6\.2\.14"):
             world.store.check()
