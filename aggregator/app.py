@@ -26,7 +26,7 @@ from aggregator.networks import Networks, fresh_secret
 from aggregator.problems import Problem
 from aggregator.readiness import Readiness
 from aggregator.store import Store, StoreRefused, StoreUnavailable
-from aggregator.store.admission import SCHEMA
+from aggregator.store.migrations import newest_schema
 from aggregator.unsealing import unsealed
 from client_sdk.authentication import MAC_HEADER, answer_mac, erase_mac, erased_mac
 from client_sdk.report import DEVICES_PATH, ERASE_PATH, ERASED, REPORTS_PATH
@@ -122,7 +122,7 @@ def create_app(
 
     @app.get("/version")
     def tell_version() -> Response:
-        return _json({"name": "sottovoce", "version": version(), "schema": SCHEMA})
+        return _json({"name": "sottovoce", "version": version(), "schema": newest_schema()})
 
     contract = files("aggregator").joinpath("openapi.yaml").read_bytes()
 

@@ -1,7 +1,7 @@
 """What passes between intake and store: a checked batch, and what became of it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from aggregator.group import Group
 from client_sdk.report import RefusalReason
@@ -9,8 +9,7 @@ from client_sdk.report import RefusalReason
 Verdict = Literal["accepted", "duplicate", "clone_suspected", "identity_revoked", "erased"]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A report that only the store can still refuse.
 
     Attributes:

@@ -8,11 +8,12 @@ it is accepted as long as any of them accepts it.
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from aggregator.record import Record, unrecorded
 from aggregator.store import Store
+from aggregator.terms import Terms
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
 
@@ -35,6 +36,25 @@ class Versions:
     names: frozenset[str]
     cap: int
     cheapest: int
+    _terms: dict[tuple[str, str, int], Terms] = field(default_factory=dict, repr=False)
+
+    def terms(self, name: str, fingerprint: str, epoch: int, now: float) -> Terms | None:
+        """Return what a report must be and costs, None if its metric is unknown here.
+
+        Args:
+            now: Unix time in seconds. Only the terms of epochs that have begun are kept, so that
+                what devices claim does not decide how many there are.
+        """
+        key = (name, fingerprint, epoch)
+        terms = self._terms.get(key)
+        if terms is None:
+            metric = self.metrics.get((name, fingerprint))
+            if metric is None:
+                return None
+            terms = Terms.of(metric, epoch)
+            if terms.in_life and terms.begins <= now:
+                self._terms[key] = terms
+        return terms
 
     @classmethod
     def of(cls, registries: Iterable[Registry]) -> "Versions":

@@ -26,8 +26,8 @@ from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.keys import KeySource
 from aggregator.kinds import KINDS
 from aggregator.store import Store
-from aggregator.store.admission import SCHEMA
 from aggregator.store.figures import ShardFigures
+from aggregator.store.migrations import newest_schema
 from aggregator.store.store import in_words
 from aggregator.survey import QUANTILES, RATIOS, Survey
 from client_sdk.mechanisms import Mechanism
@@ -179,7 +179,7 @@ def _build_info() -> Metric:
     family = GaugeMetricFamily(
         "ldp_build_info", "What runs here; always 1.", labels=["version", "schema"]
     )
-    family.add_metric([version(), str(SCHEMA)], 1)
+    family.add_metric([version(), str(newest_schema())], 1)
     return family
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from aggregator.connection import StoreUnavailable
 from aggregator.group import Group, parse_group
 from aggregator.store import Store, Unfolded
+from aggregator.store.generation import SPACING_SECONDS
 from aggregator.tally import pack_counts, unpack_counts
 
 _log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class Folder:
         now = self._clock()
         # abs: also after a clock that was ahead has come back.
         if abs(now - self._generation_raised_at) >= _GENERATION_SECONDS:
-            self._store.raise_generation(now)
+            self._store.raise_generation(now, spacing_seconds=SPACING_SECONDS)
             self._every_minute()
             self._generation_raised_at = now
 

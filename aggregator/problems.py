@@ -1,6 +1,7 @@
 """Errors on the wire: problem documents (RFC 9457), one kind each."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -8,7 +9,8 @@ from flask import Response
 
 from client_sdk.report import PROBLEM_TYPE
 
-RETRY_AFTER_SECONDS = 5
+RETRY_AFTER_SECONDS = range(5, 66)
+"""Drawn from for each answer, so that devices come back over a minute and not all at once."""
 
 _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
     "malformed": (HTTPStatus.BAD_REQUEST, "The request is not of the required form"),
@@ -83,8 +85,11 @@ class Problem(Exception):
             content_type="application/problem+json",
         )
         pause = self.pause_seconds
-        if pause is None and status == HTTPStatus.SERVICE_UNAVAILABLE:
-            pause = RETRY_AFTER_SECONDS
+        if pause is None and status in (
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            HTTPStatus.TOO_MANY_REQUESTS,
+        ):
+            pause = secrets.choice(RETRY_AFTER_SECONDS)
         if pause is not None:
             answer.headers["Retry-After"] = str(pause)
         if self.kind == "bad_write_key":

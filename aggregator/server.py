@@ -3,6 +3,8 @@
 import logging
 import os
 import shutil
+import socket
+import struct
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from aggregator.keys import Keys
 from aggregator.networks import fresh_secret
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.store.generation import SPACING_SECONDS
 from aggregator.unsealing import require_uploads
 from aggregator.wsgi import served
 from client_sdk.registry import load
@@ -28,10 +31,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_MEMORY_SHARE = 0.45
+LONGEST_SILENCE_SECONDS = 10
 
 
 def prepare(settings: ServerSettings) -> None:
-    """Check the store, claim it if it is new, and register metrics.toml if one is set.
+    """Migrate and check the store, claim it if it is new, and register metrics.toml if one is set.
 
     Raises:
         SettingsError, KeysError, RegistryError, StoreRefused, StoreUnavailable: Says what to do.
@@ -40,9 +44,11 @@ def prepare(settings: ServerSettings) -> None:
     log = AdminLog.beside(settings.keys_file, keys.pseudonym_key)
     store = Store.connect(settings, keys.pseudonym_key)
     try:
+        store.migrate()
         store.check()
-        store.raise_generation(time.time())
         _warn_of_memory(store)
+        store.warn_of_settings()
+        store.raise_generation(time.time(), spacing_seconds=SPACING_SECONDS)
         note(log, settings)
         catalogue = Catalogue(store, record=log.record)
         if settings.metrics_file is not None:
@@ -101,6 +107,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
             "forwarded_allow_ips": "",
             "forwarder_headers": "",
             "proxy_protocol": False,
+            "when_ready": _limit_silence,
         }
         if self._settings.metrics_port:
             own = f"{_bracketed(self._settings.metrics_host)}:{self._settings.metrics_port}"
@@ -136,6 +143,18 @@ def _with_figures_of_all_workers() -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
     return {"child_exit": forget, "on_exit": clear}
+
+
+def _limit_silence(server: Any) -> None:
+    """Let a thread wait only so long for the next bytes of a request that has begun.
+
+    gunicorn's threads have no such limit. Connections inherit this from the socket that they come
+    in by. It ends half-open requests; many of them at once still want the proxy in front.
+    """
+    for listener in server.LISTENERS:
+        listener.sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", LONGEST_SILENCE_SECONDS, 0)
+        )
 
 
 def _bracketed(host: str) -> str:

@@ -1,7 +1,8 @@
 """Settings of the server's processes: one list, read from the environment.
 
-REDIS_URL                  the store: redis://, rediss:// or unix://; without one `sottovoce up`
-                           starts its own
+REDIS_URL                  the store: redis://, rediss:// or unix://; of a cluster
+                           redis+cluster://host:port,host2:port2 or rediss+cluster://; without
+                           one `sottovoce up` starts its own
 SOTTOVOCE_KEYS_FILE        all secrets, mode 0600; aggregator/keys.py shows its form (keys.json)
 SOTTOVOCE_METRICS          metrics.toml to register at start, beside all versions in the store
 SOTTOVOCE_PLAIN_UPLOADS    accept, or refuse: then only sealed uploads are taken (accept)
@@ -31,6 +32,7 @@ SOTTOVOCE_LOG_FORMAT       json or text (json; text where standard error is a te
 SOTTOVOCE_LOG_LEVEL        debug, info, warning or error (info)
 SOTTOVOCE_AOF_REWRITE_INTERVAL  seconds between two rewrites of the store's append-only file, which
                            until then holds what was erased; 0: the operator does it (3600)
+SOTTOVOCE_WAIT_REPLICAS    replicas that must have an upload before it is acknowledged (0)
 """
 
 from collections.abc import Mapping
@@ -41,8 +43,8 @@ from urllib.parse import urlsplit
 
 from client_sdk.epochs import DAY_SECONDS
 
-_SCHEMES = ("redis", "rediss", "unix")
 _LEVELS = ("debug", "info", "warning", "error")
+_SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
 _DEVICES_PER_BUCKET = 128
 """Mean size of a ledger bucket: large enough to share its overhead, small enough that four times as
 many still fit the compact encodings (512 entries)."""
@@ -81,6 +83,7 @@ class ServerSettings:
     log_format: str | None = None
     log_level: str = "info"
     aof_rewrite_interval_seconds: int = 3600
+    wait_replicas: int = 0
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -136,6 +139,7 @@ class ServerSettings:
                 DAY_SECONDS,
                 cls.aof_rewrite_interval_seconds,
             ),
+            wait_replicas=_integer(environ, "SOTTOVOCE_WAIT_REPLICAS", 0, 10, cls.wait_replicas),
         )
 
     @property

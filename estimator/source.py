@@ -1,16 +1,19 @@
 """The real source of tallies: the aggregator's store and its catalogue of registry versions."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aggregator.catalogue import Catalogue
-from aggregator.closing import close_epoch
+from aggregator.closing import close_again, close_epoch
 from aggregator.store import Store
 from aggregator.tally import Tally
 from client_sdk.metric import Metric
 from client_sdk.registry import loads
 from estimator.errors import NotPublishable
 from estimator.lifetime import Lifetime, lifetime
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class StoreSource:
 
     def close(self, metric: Metric, epoch: int) -> None:
         close_epoch(self.store, metric, epoch)
+
+    def close_again(self) -> None:
+        """Assert anew what was closed and is not known as closed everywhere; see `closing`."""
+        for series in close_again(self.store):
+            log.warning("%s was closed in a part of the store only; closed everywhere now", series)
 
     def tally(self, metric: Metric, epoch: int) -> Tally:
         return self.store.tally(metric, epoch)

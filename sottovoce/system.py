@@ -89,6 +89,7 @@ def running(
     with EmbeddedServer.start(data / "store", appendfsync=appendfsync) as server:
         settings = replace(settings, redis_url=server.url, keys_file=keys_file)
         store = Store.connect(settings, keys.pseudonym_key)
+        store.migrate()
         store.check()
         catalogue = Catalogue(store, record=log.record)
         catalogue.register(registry_text)

@@ -65,6 +65,7 @@ class Figures:
 
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._call = connection.call
+        self._call_each = connection.call_each
         self._layout = layout
         self._figures = connection.script("figures")
         self._pairs = connection.script("pairs")
@@ -93,10 +94,11 @@ class Figures:
         return total
 
     def memory(self) -> Memory:
-        """Return what the store says of itself."""
-        memory = self._call("INFO", "memory")
-        log = self._call("INFO", "persistence")
-        written = log["aof_last_write_status"] == "ok" if log["aof_enabled"] else None
+        """Return what the store says of itself; of a cluster the server with the least left."""
+        told = self._call_each("INFO", "memory")
+        memory = max(told, key=lambda one: one["used_memory"] / (one["maxmemory"] or float("inf")))
+        logs = [log for log in self._call_each("INFO", "persistence") if log["aof_enabled"]]
+        written = all(log["aof_last_write_status"] == "ok" for log in logs) if logs else None
         used, most = int(memory["used_memory"]), int(memory["maxmemory"])
         return Memory(used, most, int(memory["total_system_memory"]), written)
 

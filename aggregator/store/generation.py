@@ -12,6 +12,9 @@ from aggregator.store.layout import RECOVERY, Layout
 from aggregator.witness import FILE_NAME, Witness
 from client_sdk.epochs import day_of
 
+SPACING_SECONDS = 10.0
+"""Between two generations, at least: longer than the writes that a failover may cost."""
+
 WHAT_TO_DO = (
     "run `sottovoce ledger --restored-from {day}` (with --data DIR for a store of `sottovoce up`), "
     'see docs/operations.md, "After restoring a backup"'
@@ -60,11 +63,12 @@ class Generation:
             )
         return found
 
-    def raise_by_one(self, now: float) -> None:
-        """Raise every shard's generation, unless one was restored.
+    def raise_by_one(self, now: float, spacing_seconds: float = 0.0) -> None:
+        """Raise every shard's generation, unless one was restored or all were raised just now.
 
-        The witness is told the generation before, not the new one: a power cut may cost the last
-        second of writes, and that is no restored backup.
+        The witness is told the generation before, not the new one: a power cut or a failover may
+        cost the last writes, and that is no restored backup. Which holds for all writes of
+        `spacing_seconds`, in which there is at most one generation.
 
         Raises:
             StoreRefused: See `check`; or nothing vouches for a store that was in use.
@@ -77,9 +81,13 @@ class Generation:
                 "tells whether that is its latest: copy the file from another machine of this "
                 f"server, or, if there is none, {advice}"
             )
+        shards = range(self._layout.shards)
+        # abs: also after a clock that was ahead has come back.
+        if all(abs(now - self.last_raised(shard)) < spacing_seconds for shard in shards):
+            return
         required, target = min(found), max(found) + 1
         self.witness.remember(required)
-        for shard in range(self._layout.shards):
+        for shard in shards:
             if self.lift(shard, target, now, required) < required:
                 self.check()
 

@@ -6,12 +6,13 @@ on a cluster too, and no call touches two shards.
     {meta}:shape            hash: what is fixed for the store's life
     {meta}:registries       hash: digest -> text of every registry version
     {meta}:registry_order   list: digests in the order they came
-    {meta}:ready            written by readiness checks
+    {meta}:ready            written by readiness checks; on a cluster's other servers {sNN}:ready
     {meta}:recovery         hash: the recovery from a backup that is under way
     {meta}:recovered        hash: the last one that was finished
     {meta}:counters         hash: what happened in no shard: enrolments, publishing
     {meta}:survey           JSON: the last look at how much devices have spent
     {meta}:rewriting        there while the append-only file need not be rewritten yet
+    {meta}:migrating        lock of who migrates, see store.migrations
     {meta}:log_heads        hash: administrators' log -> how far it has come
     limit:NAME              counter of a rate limit, with a time to live; a name holds no address,
                             only what aggregator.networks makes of one
@@ -31,6 +32,7 @@ on a cluster too, and no call touches two shards.
     {sNN}:frozen            hash: series -> last epoch that the fold refuses
     {sNN}:counters          hash: what happened here, by name
     {sNN}:reports           hash: metric -> reports ever folded
+    {sNN}:probe             for a moment at start, see store.admission
 """
 
 import hmac
@@ -46,6 +48,7 @@ RECOVERED = "{meta}:recovered"
 COUNTERS = "{meta}:counters"
 SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
+MIGRATING = "{meta}:migrating"
 LOG_HEADS = "{meta}:log_heads"
 
 
@@ -68,13 +71,13 @@ class Place:
         return int.from_bytes(self.pseudonym, "big", signed=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shard:
     """The keys of one shard."""
 
     number: int
 
-    @property
+    @cached_property
     def tag(self) -> str:
         """The hash tag that keeps the shard in one slot."""
         return f"{{s{self.number:02d}}}"

@@ -112,8 +112,10 @@ class Recovery:
 
     def end(self) -> None:
         """Let servers use the store again."""
-        if self._call("EXISTS", RECOVERY):  # else somebody has finished it beside us
-            self._call("RENAME", RECOVERY, RECOVERED)
+        # Not RENAME, which fails when it is sent again after a lost answer. Copying what is gone
+        # changes nothing: somebody has finished it beside us.
+        self._call("COPY", RECOVERY, RECOVERED, "REPLACE")
+        self._call("UNLINK", RECOVERY)
 
     def closed(self, shard: int) -> dict[str, int]:
         """Return per series the last epoch that a shard takes no reports for."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from aggregator.connection import Connection, StoreRefused, StoreUnavailable
 from aggregator.group import Group, parse_group, series_of
 from aggregator.ledger import Record
 from aggregator.settings import ServerSettings
-from aggregator.store import admission
+from aggregator.store import admission, migrations
 from aggregator.store.accounts import Accounts
 from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, REWRITING, Layout, Place, Shard
 from aggregator.store.log_heads import LogHeads
 from aggregator.store.recovery import Recovery
+from aggregator.store.vigil import Vigil
 from aggregator.store.windows import Windows
 from aggregator.tally import Tally, unpack_counts
 from aggregator.tombstones import FILE_NAME, Tombstones
@@ -44,6 +46,7 @@ _MEMOIZED = "o"
 """Instead of "a", for a candidate that is charged once in a device's life."""
 _WORDS = {letter: word for word, letter in _LETTERS.items()}
 _AWAITS_RECOVERY = "the store was put back by a backup and awaits its recovery"
+_HEAD = struct.Struct(">HIQH")
 _EVENTS = (
     "batches",
     "duplicates",
@@ -75,6 +78,19 @@ class Unfolded:
     frozen: Mapping[str, int]
 
 
+def _packed(candidates: Sequence[Candidate]) -> list[str | bytes | int]:
+    """Put candidates into few arguments, as lua/intake.lua reads them."""
+    names = [candidate.group.name for candidate in candidates]
+    places: dict[str, int] = {}
+    heads = [
+        _HEAD.pack(places.setdefault(group.series, len(places) + 1), group.epoch, charge, len(row))
+        for group, row, charge, _ in candidates
+    ]
+    rows = b"".join([candidate.row for candidate in candidates])
+    order = bytes(sorted(range(len(names)), key=names.__getitem__))
+    return [" ".join(names), b"".join(heads), rows, order, *places]
+
+
 class Store:
     """Everything that the server keeps, under the pseudonyms of one key.
 
@@ -95,13 +111,14 @@ class Store:
         self._call = connection.call
         self._layout = layout
         self._shards = layout.all_shards
-        self._intake = connection.script("intake")
-        self._erase = connection.script("erase")
+        self._erase = connection.script("erase", replicated=True)
+        self._intake = connection.script("intake", replicated=True)
         self._fold = connection.script("fold")
-        self._close = connection.script("close")
+        self._close = connection.script("close", replicated=True)
         self._register = connection.script("register")
         self._generation = Generation(connection, layout, witness)
         self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
+        self._vigil = Vigil(connection)
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout)
         self.log_heads = LogHeads(connection)
@@ -118,7 +135,8 @@ class Store:
         url = settings.required_redis_url()
         layout = Layout(settings.shards, settings.buckets, pseudonym_key)
         witness = Witness.beside(settings.keys_file)
-        return cls(Connection(url, settings.store_timeout_seconds), layout, witness)
+        connection = Connection(url, settings.store_timeout_seconds, settings.wait_replicas)
+        return cls(connection, layout, witness)
 
     @property
     def shards(self) -> range:
@@ -134,13 +152,22 @@ class Store:
         self.check_shape()
         self._generation.check()
 
+    def migrate(self) -> None:
+        """Bring a store of an older version up to date, see `migrations`; then `check` passes."""
+        admission.check_layout(self._connection, self._layout)
+        migrations.migrate(self._connection, self._layout)
+
     def check_shape(self) -> None:
         """Make sure that this is such a store, restored or not; see `admission`."""
         admission.check(self._connection, self._layout)
 
+    def warn_of_settings(self) -> None:
+        """Log what makes this store larger than it must be; see `admission`."""
+        admission.warn_of_large_encodings(self._connection, self._layout)
+
     def check_writable(self) -> None:
         """Make sure that the store takes writes."""
-        admission.check_writable(self._connection)
+        admission.check_writable(self._connection, self._layout)
 
     def check_policy(self) -> None:
         """Make sure that the store keeps what it takes."""
@@ -148,22 +175,23 @@ class Store:
 
     def check_schema(self) -> None:
         """Make sure that no other version has taken the store over."""
-        admission.check_schema(self._connection)
+        migrations.require_newest(self._connection)
 
     def check_generation(self) -> None:
         """Make sure that the store was not restored from a backup."""
         self._generation.check()
 
-    def raise_generation(self, now: float) -> None:
+    def raise_generation(self, now: float, *, spacing_seconds: float = 0.0) -> None:
         """Raise the number by which an old backup is noticed.
 
         Args:
             now: Unix time in seconds.
+            spacing_seconds: Nothing is raised if that was done less than this before.
 
         Raises:
             StoreRefused: This is an old backup.
         """
-        self._generation.raise_by_one(now)
+        self._generation.raise_by_one(now, spacing_seconds)
 
     def close(self) -> None:
         """Close all connections."""
@@ -202,7 +230,9 @@ class Store:
 
         Raises:
             StoreUnavailable: Whether it was taken is unknown; sending it again is safe.
+            StoreRefused: The store must not be used as it is now; nothing was taken.
         """
+        self._vigil.keep()
         place = self._layout.place(batch.device)
         shard = self._shards[place.shard]
         keys = [
@@ -215,14 +245,13 @@ class Store:
             shard.in_bucket("erased", place.bucket),
         ]
         codes = ""
-        candidates: list[str | bytes | int] = []
+        candidates: list[Candidate] = []
         for verdict in batch.verdicts:
             if not isinstance(verdict, Candidate):
                 codes += _LETTERS[verdict]
                 continue
-            group = verdict.group
-            candidates += (group.name, verdict.charge, verdict.row)
-            keys.append(shard.mark(group.series, group.epoch, place.bucket))
+            candidates.append(verdict)
+            keys.append(shard.mark(verdict.group.series, verdict.group.epoch, place.bucket))
             if verdict.memo is None:
                 codes += _LETTERS[ACCEPTED]
             else:
@@ -230,7 +259,7 @@ class Store:
                 keys.append(shard.memo(verdict.memo, place.bucket))
         head = (place.pseudonym, place.member, batch.sequence, batch.digest, cap, codes)
         required = self._generation.required()
-        found = self._intake(keys, [*head, required, *candidates])
+        found = self._intake(keys, [*head, required, *_packed(candidates)])
         verdict_word, spent, letters, generation = found
         if verdict_word == b"restored":
             raise StoreUnavailable(_AWAITS_RECOVERY)
@@ -407,13 +436,13 @@ class Store:
 
     # Closing
 
-    def close_intake(self, shard: int, metric: Metric, epoch: int) -> str:
+    def close_intake(self, shard: int, series: str, epoch: int) -> str:
         """Refuse reports up to `epoch` from now on; return the last stream id before that."""
-        return self._raise(self._shards[shard], "watermarks", metric, epoch)
+        return self._raise(self._shards[shard], "watermarks", series, epoch)
 
-    def freeze(self, shard: int, metric: Metric, epoch: int) -> None:
+    def freeze(self, shard: int, series: str, epoch: int) -> None:
         """Refuse changes of tallies up to `epoch`, and drop its marks: the watermark stands."""
-        home, series = self._shards[shard], series_of(metric)
+        home = self._shards[shard]
         before = self._frozen_until(home, series)
         if before >= epoch:
             return
@@ -423,16 +452,36 @@ class Store:
             if before < past <= epoch:
                 buckets = range(self._layout.buckets)
                 self._call("UNLINK", *(home.mark(series, past, bucket) for bucket in buckets))
-        self._raise(home, "frozen", metric, epoch)
+        self._raise(home, "frozen", series, epoch)
+
+    def half_closed(self) -> dict[str, int]:
+        """Return per series the last closed epoch, for those that not every shard knows as closed.
+
+        A closing is under way or died, or a failover has lost what a shard knew.
+        """
+        known = [
+            {series: int(epoch) for series, epoch in self._call("HGETALL", key).items()}
+            for shard in self._shards
+            for key in (shard.key("watermarks"), shard.key("frozen"))
+        ]
+        highest = {
+            series: max(epochs.get(series, -1) for epochs in known)
+            for series in {series for epochs in known for series in epochs}
+        }
+        return {
+            series.decode(): epoch
+            for series, epoch in highest.items()
+            if any(epochs.get(series, -1) < epoch for epochs in known)
+        }
 
     def is_closed(self, metric: Metric, epoch: int) -> bool:
         """Say whether the epoch's tallies are final in every shard."""
         series = series_of(metric)
         return all(self._frozen_until(shard, series) >= epoch for shard in self._shards)
 
-    def _raise(self, shard: Shard, name: str, metric: Metric, epoch: int) -> str:
+    def _raise(self, shard: Shard, name: str, series: str, epoch: int) -> str:
         keys = (shard.key(name), shard.key("stream"))
-        last: bytes = self._close(keys, (series_of(metric), epoch))
+        last: bytes = self._close(keys, (series, epoch))
         return last.decode()
 
     def _frozen_until(self, shard: Shard, series: str) -> int:

@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     def publish() -> "list[Outcome]":
         now = time.time()
+        source.close_again()
         close_due(source, now)
         outcomes = publish_due(source, releases_directory(), now, progress_log())
         note(store.figures, outcomes, time.time())

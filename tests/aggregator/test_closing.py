@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import redis
 
-from aggregator.closing import close_epoch
+from aggregator.closing import close_again, close_epoch
 from aggregator.connection import StoreUnavailable
+from aggregator.group import series_of
 from aggregator.store import Store
 
 
@@ -161,8 +162,42 @@ def test_the_fold_leaves_a_frozen_tally_alone_and_goes_on(world: Any) -> None:
     metric, week = world.metric("theme"), world.epoch("theme")
     send(world, world.report("theme"), world.report("crashed", 1))
     for shard in world.store.shards:
-        world.store.freeze(shard, metric, week)
+        world.store.freeze(shard, series_of(metric), week)
     assert world.folder.fold_once() == 1
     assert world.store.tally(metric, week).n == 0
     assert world.store.tally(world.metric("crashed"), world.epoch("crashed")).n == 1
     assert world.store.counters()["late"] == 1 and world.store.lag() == 0
+
+
+@pytest.mark.parametrize("lost", [("watermarks",), ("frozen",), ("watermarks", "frozen")])
+def test_a_closing_that_one_shard_has_lost_is_asserted_again(
+    world: Any, lost: tuple[str, ...]
+) -> None:
+    # What a failover may do that takes back a shard's last second.
+    metric, week = world.metric("theme"), world.epoch("theme")
+    send(world, world.report("theme"))
+    close_epoch(world.store, metric, week)
+    assert close_again(world.store) == []
+    device = world.device()
+    shard = world.store._layout.all_shards[world.store._layout.place(device.id).shard]
+    with redis.Redis.from_url(world.redis_url) as client:
+        for name in lost:
+            assert client.hdel(shard.key(name), "week:theme") == 1
+    assert close_again(world.store) == ["week:theme"]
+    assert close_again(world.store) == []
+    assert world.store.is_closed(metric, week)
+    body = device.batch(world.report("theme"))
+    assert world.send(device, body).json["reports"] == ["epoch_closed"]
+    assert world.store.tally(metric, week).n == 1
+
+
+def test_reports_taken_while_a_closing_was_lost_are_counted_and_not_kept_back(world: Any) -> None:
+    metric, week = world.metric("theme"), world.epoch("theme")
+    close_epoch(world.store, metric, week)
+    device = world.device()
+    shard = world.store._layout.all_shards[world.store._layout.place(device.id).shard]
+    with redis.Redis.from_url(world.redis_url) as client:
+        client.delete(shard.key("watermarks"), shard.key("frozen"))
+    assert world.charged(device, world.report("theme")) == ["accepted"]
+    close_again(world.store)
+    assert world.store.tally(metric, week).n == 1 and world.store.lag() == 0

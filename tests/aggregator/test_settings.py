@@ -34,6 +34,7 @@ def test_every_variable_is_read() -> None:
         "SOTTOVOCE_LOG_FORMAT": "text",
         "SOTTOVOCE_LOG_LEVEL": "warning",
         "SOTTOVOCE_AOF_REWRITE_INTERVAL": "0",
+        "SOTTOVOCE_WAIT_REPLICAS": "1",
     }
     assert ServerSettings.from_env(environment) == ServerSettings(
         redis_url="rediss://store.example.org:6380/0",
@@ -55,6 +56,7 @@ def test_every_variable_is_read() -> None:
         log_format="text",
         log_level="warning",
         aof_rewrite_interval_seconds=0,
+        wait_replicas=1,
     )
 
 

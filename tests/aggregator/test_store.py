@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from aggregator import intake
-from aggregator.connection import StoreRefused
+from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.ledger import Record
 from aggregator.store import Store
 from aggregator.store.layout import Shard
@@ -161,7 +161,8 @@ def test_scripts_lost_by_the_store_are_loaded_again(world: Any) -> None:
 def test_only_scripts_that_drain_charge_or_erase_may_write_into_a_full_store(script: Path) -> None:
     first = script.read_text().splitlines()[0]
     flags = dict.fromkeys(("fold", "close", "generation", "surcharge", "erase"), " flags=allow-oom")
-    flags |= dict.fromkeys(("reports", "figures", "pairs"), " flags=no-writes")
+    readers = ("reports", "figures", "pairs", "permissions")
+    flags |= dict.fromkeys(readers, " flags=no-writes")
     assert first == "#!lua" + flags.get(script.stem, "")
 
 
@@ -202,6 +203,33 @@ def test_a_store_that_may_evict_is_refused_and_not_ready(world: Any) -> None:
         finally:
             admin.config_set("maxmemory-policy", "noeviction")
     assert answer.status_code == 503 and "noeviction" in answer.json["detail"]
+
+
+def test_an_upload_that_no_replica_has_is_not_acknowledged(world: Any) -> None:
+    wary = Store.connect(replace(world.settings, wait_replicas=1), world.keys.pseudonym_key)
+    upload = intake.parse(world.device().batch(world.report("theme")))
+    batch = intake.judge(upload, world.catalogue.current(), world.now)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="0 replicas have this write, 1 must"):
+            wary.apply(batch, 10_000_000)
+    wary.close()
+    assert world.store.apply(batch, 10_000_000).verdict == "duplicate"
+    assert world.folder.fold_once() == 1
+
+
+def test_a_store_without_compact_encodings_is_warned_of(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.store.warn_of_settings()
+    assert not caplog.records
+    with redis.Redis.from_url(world.redis_url) as admin:
+        admin.config_set("hash-max-listpack-entries", 511)
+        try:
+            world.store.warn_of_settings()
+        finally:
+            admin.config_set("hash-max-listpack-entries", 512)
+        assert not list(admin.scan_iter(match="*:probe"))
+    assert "CONFIG SET hash-max-listpack-entries 512" in caplog.text
 
 
 def test_a_busy_store_is_unavailable_and_comes_back(world: Any) -> None:
