@@ -31,7 +31,14 @@ _REWRITE_SECONDS = 60
 
 
 class Folder:
-    """Folds all shards of a store."""
+    """Folds all shards of a store.
+
+    Args:
+        store: The store.
+        entries_per_commit: Most entries of a stream that one commit takes.
+        clock: Unix time in seconds.
+        every_minute: What else whoever runs for long should do.
+    """
 
     def __init__(
         self,
@@ -40,11 +47,13 @@ class Folder:
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
         aof_rewrite_interval_seconds: int = 0,
+        every_minute: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._most = entries_per_commit
         self._clock = clock
         self._timer = timer
+        self._every_minute = every_minute
         self._generation_raised_at = float("-inf")
         self._rewrite_interval = aof_rewrite_interval_seconds
         self._rewrite_asked_at = float("-inf")
@@ -83,6 +92,7 @@ class Folder:
         # abs: also after a clock that was ahead has come back.
         if abs(now - self._generation_raised_at) >= _GENERATION_SECONDS:
             self._store.raise_generation(now, spacing_seconds=SPACING_SECONDS)
+            self._every_minute()
             self._generation_raised_at = now
 
     def _rewrite_log(self) -> None:

@@ -25,7 +25,8 @@ from aggregator.fold import Folder, rows_by_group, summed
 from aggregator.group import Group
 from aggregator.key_file import KeyFile
 from aggregator.keys import Keys
-from aggregator.rotation import rotate_master, rotate_sealing
+from aggregator.kinds import MasterKey, OpeningKey
+from aggregator.rotation import rotate
 from aggregator.store import Store
 from client_sdk.authentication import batch_mac
 from client_sdk.epochs import DAY_SECONDS, day_of, epoch_of, first_day, parse
@@ -414,11 +415,12 @@ class History:
         self._warm()
 
     def rotate_the_master_key(self) -> None:
-        self.world.keys = rotate_master(self.world.settings.keys_file, day_of(self.world.now))
+        path, today = self.world.settings.keys_file, day_of(self.world.now)
+        self.world.keys = rotate(path, MasterKey, today).keys
 
     def rotate_the_sealing_key(self) -> None:
         path, today = self.world.settings.keys_file, day_of(self.world.now)
-        self.world.keys = rotate_sealing(path, today, pending=False)
+        self.world.keys = rotate(path, OpeningKey, today).keys
 
     def advance(self) -> None:
         days = self.chance.choice((0.25, 1, 1, 2, 8))
@@ -500,7 +502,7 @@ class History:
 
     def _send(self, device: Device, body: bytes) -> Any:
         """Send a batch plain, or sealed to any key: an app in the field has an older one."""
-        ring = self.world.keys.opening_keys
+        ring = self.world.keys.sealing_keys
         if not ring or self.chance.random() < 0.5:
             return self.world.send(device, body)
         sealed = seal_upload(self.chance.choice(ring).public, body, batch_mac(device.key, body))
