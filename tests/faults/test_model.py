@@ -8,7 +8,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -204,7 +204,13 @@ class History:
         directory.mkdir()
         self.releases = directory / "releases"
         # The same seed has the same devices in the same shards.
-        keys = Keys((("1", self.chance.randbytes(32)),), self.chance.randbytes(32), "w" * 32)
+        keys = Keys.fresh()
+        (master,) = keys.master_keys
+        keys = replace(
+            keys,
+            pseudonym_key=self.chance.randbytes(32),
+            master_keys=(replace(master, secret=self.chance.randbytes(32)),),
+        )
         private_file.create(directory / "keys.json", keys.text())
         url = f"redis://127.0.0.1:{lab.proxy.port}/0"
         self.world: World = make_world(url, directory, OLDER, planned_devices=256, shards=2)
