@@ -11,15 +11,18 @@ from importlib.resources import files
 
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from aggregator import intake
 from aggregator.about import version
 from aggregator.batch import Answer
 from aggregator.body import read_json_body, read_upload
 from aggregator.catalogue import Catalogue
+from aggregator.enrolment_limits import DEFAULT_LIMITS, EnrolmentLimits, limited
 from aggregator.erasure import erase
 from aggregator.intake import Malformed, Upload
 from aggregator.keys import Keys, KeySource
+from aggregator.networks import Networks, fresh_secret
 from aggregator.problems import Problem
 from aggregator.readiness import Readiness
 from aggregator.store import Store, StoreRefused, StoreUnavailable
@@ -37,6 +40,9 @@ def create_app(
     clock: Callable[[], float] = time.time,
     plain_uploads: bool = True,
     readiness: Readiness | None = None,
+    limits: EnrolmentLimits = DEFAULT_LIMITS,
+    network_secret: bytes | None = None,
+    trusted_proxies: int = 0,
 ) -> Flask:
     """Wire the parts together.
 
@@ -47,11 +53,21 @@ def create_app(
         clock: Unix time in seconds.
         plain_uploads: Whether uploads that are not sealed are taken.
         readiness: What /readyz asks; None: store and catalogue, with the default limits.
+        limits: How many devices may enrol.
+        network_secret: Names their networks; the processes that share one count together.
+        trusted_proxies: How many of the last addresses in X-Forwarded-For come from proxies.
     """
     readiness = readiness or Readiness(store, catalogue)
     app = Flask(__name__, static_folder=None)
     app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
+    if trusted_proxies:
+        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]  # the way that Flask documents
+            app.wsgi_app, x_for=trusted_proxies, x_proto=0, x_host=0
+        )
+    networks = Networks(network_secret or fresh_secret(), clock)
+    within_limits = limited(app, store.windows, networks, limits, clock)
     _answer_errors_as_problems(app)
+    app.after_request(_guarded)
 
     @app.post(DEVICES_PATH)
     def enrol_device() -> Response:
@@ -62,8 +78,8 @@ def create_app(
             raise Problem("bad_write_key", "send it as a bearer token", "Authorization")
         if body:
             intake.parse_enrolment(body)
+        device, device_key = within_limits(ring.enrol)
         store.figures.note_enrolment()
-        device, device_key = ring.enrol()
         return _json({"device": device, "key": device_key.hex()}, 201)
 
     @app.post(REPORTS_PATH)
@@ -73,7 +89,7 @@ def create_app(
         upload = intake.parse(body)
         device_key = ring.verified(upload.device, body, mac)
         if device_key is None:
-            raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+            raise _stranger(ring, upload, body, mac)
         g.verified_reports = len(upload.reports)
         versions, now = catalogue.current(), clock()
         batch = intake.judge(upload, versions, now)
@@ -87,7 +103,9 @@ def create_app(
         ring = keys.current()
         body, mac = _body_and_mac(ring, plain_uploads)
         asked = intake.parse_erasure(body)
-        device_key = ring.verified(asked.device, body, mac, erase_mac)
+        # Also under a master key that was retired: that a key was stolen takes away no right.
+        proof = (asked.device, body, mac, erase_mac)
+        device_key = ring.verified(*proof) or ring.revoked(*proof)
         if device_key is None:
             raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
         erase(store, catalogue.refreshed(), asked.device, clock())
@@ -121,8 +139,18 @@ def _body_and_mac(keys: Keys, plain_uploads: bool) -> tuple[bytes, str]:
     return unsealed(keys, sent) if sealed else (sent, request.headers.get(MAC_HEADER, ""))
 
 
-def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
-    told: dict[str, object] = {
+def _stranger(keys: Keys, upload: Upload, body: bytes, mac: str) -> Problem:
+    """Tell somebody whose MAC is of no key in use why, in words that a revoked device believes."""
+    device_key = keys.revoked(upload.device, body, mac)
+    if device_key is None:
+        return Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+    told = _told(Answer("identity_revoked", 0, ()), upload, device_key)
+    detail = "the master key of this device was retired: enrol again, nothing was counted"
+    return Problem("identity_revoked", detail, MAC_HEADER, told)
+
+
+def _told(answer: Answer, upload: Upload, device_key: bytes) -> dict[str, object]:
+    return {
         "sequence": upload.sequence,
         "verdict": answer.verdict,
         "spent": answer.spent,
@@ -131,6 +159,10 @@ def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
             device_key, upload.nonce, upload.sequence, answer.verdict, answer.spent, answer.reports
         ),
     }
+
+
+def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
+    told = _told(answer, upload, device_key)
     if answer.verdict == "clone_suspected":
         detail = "this sequence, or a later one, came with other bytes: two devices share one state"
         raise Problem("clone_suspected", detail, "sequence", told)
@@ -141,6 +173,13 @@ def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
 
 def _json(document: dict[str, object], status: int = 200) -> Response:
     return Response(json.dumps(document), status=status, content_type="application/json")
+
+
+def _guarded(answer: Response) -> Response:
+    """Let nobody keep an answer, which may hold a device's key, or take one for a page."""
+    answer.headers.setdefault("Cache-Control", "no-store")
+    answer.headers.setdefault("X-Content-Type-Options", "nosniff")
+    return answer
 
 
 def _answer_errors_as_problems(app: Flask) -> None:

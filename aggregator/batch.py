@@ -1,16 +1,15 @@
 """What passes between intake and store: a checked batch, and what became of it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from aggregator.group import Group
 from client_sdk.report import RefusalReason
 
-Verdict = Literal["accepted", "duplicate", "clone_suspected", "erased"]
+Verdict = Literal["accepted", "duplicate", "clone_suspected", "identity_revoked", "erased"]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A report that only the store can still refuse.
 
     Attributes:
@@ -50,8 +49,7 @@ class Answer:
     Attributes:
         verdict: Of the batch; "duplicate" is success, with the first answer.
         spent: Micro-epsilon in the device's ledger record.
-        reports: Per report "accepted" or why it was refused; empty for a suspected clone and an
-            erased device.
+        reports: Per report "accepted" or why it was refused; empty if the whole batch is.
     """
 
     verdict: Verdict

@@ -8,10 +8,12 @@ it is accepted as long as any of them accepts it.
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from aggregator.record import Record, unrecorded
 from aggregator.store import Store
+from aggregator.terms import Terms
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
 
@@ -34,6 +36,25 @@ class Versions:
     names: frozenset[str]
     cap: int
     cheapest: int
+    _terms: dict[tuple[str, str, int], Terms] = field(default_factory=dict, repr=False)
+
+    def terms(self, name: str, fingerprint: str, epoch: int, now: float) -> Terms | None:
+        """Return what a report must be and costs, None if its metric is unknown here.
+
+        Args:
+            now: Unix time in seconds. Only the terms of epochs that have begun are kept, so that
+                what devices claim does not decide how many there are.
+        """
+        key = (name, fingerprint, epoch)
+        terms = self._terms.get(key)
+        if terms is None:
+            metric = self.metrics.get((name, fingerprint))
+            if metric is None:
+                return None
+            terms = Terms.of(metric, epoch)
+            if terms.in_life and terms.begins <= now:
+                self._terms[key] = terms
+        return terms
 
     @classmethod
     def of(cls, registries: Iterable[Registry]) -> "Versions":
@@ -57,8 +78,14 @@ class Versions:
 class Catalogue:
     """The store's registry versions, kept at hand; safe for threads."""
 
-    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        monotonic: Callable[[], float] = time.monotonic,
+        record: Record = unrecorded,
+    ) -> None:
         self._store = store
+        self._record = record
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._loaded_at = float("-inf")
@@ -68,11 +95,21 @@ class Catalogue:
     def register(self, text: str) -> Registry:
         """Add a version, if it is new, and load all.
 
+        The administrators' log says so before, with what each metric charges.
+
         Raises:
             RegistryError: The text is no valid registry; nothing is added.
             StoreUnavailable: The store cannot be reached.
         """
         registry = loads(text)
+        if text not in self._store.registries():
+            self._record(
+                "registry_registered",
+                digest=registry.digest,
+                project=registry.project,
+                lifetime_epsilon=registry.lifetime_micro / 1e6,
+                metrics={name: metric.charge / 1e6 for name, metric in registry.metrics.items()},
+            )
         self._store.register(registry.digest, text)
         self.load()
         return registry

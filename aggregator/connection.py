@@ -127,7 +127,8 @@ class Connection:
                 try:
                     return send(keys, "EVALSHA", digest, len(keys), *keys, *arguments)
                 except NoScriptError:
-                    # Each server of a cluster has its own; one that was promoted has none.
+                    # Not loaded and called again: it may be flushed between the two, and each
+                    # server of a cluster has its own.
                     return send(keys, "EVAL", text, len(keys), *keys, *arguments)
 
         return run

@@ -9,6 +9,7 @@ import os
 import stat
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ _SOCKET = "valkey.sock"
 _LOG = "valkey.log"
 
 
-@dataclass(frozen=True)
+@dataclass
 class EmbeddedServer:
     """A running server: one that this process started, or one of another process, attached to.
 
@@ -42,6 +43,7 @@ class EmbeddedServer:
     _child: Child | None = field(repr=False)
     _directory: Path = field(repr=False)
     _starter_lock: IO[str] | None = field(repr=False)
+    _command: Sequence[str] = field(default=(), repr=False)
 
     @classmethod
     def start(
@@ -61,7 +63,8 @@ class EmbeddedServer:
         Args:
             directory: Made with mode 0700 if it is missing; nobody else may have access to it.
             appendfsync: "always": an acknowledged write survives a power cut; "everysec": all but
-                those of the last second or two; "no": it survives the server's end only.
+                those of the last second or two, which a kill -9 during a sync may cost, too; "no":
+                it survives the server's end only.
             maxmemory: As the server reads it. When that is full, writes are refused.
             program: The server; by default what `find_server` finds.
             timeout_seconds: Longest time without an answer and without progress in loading.
@@ -98,15 +101,13 @@ class EmbeddedServer:
         log_begins = log.stat().st_size if log.exists() else 0
         started = None
         try:
-            # The server itself holds this second lock: a predecessor whose owner was killed may
-            # still be ending, and two servers on one data file would ruin it.
-            with (directory / "server.lock").open("a") as server_lock:
+            with _server_lock(directory) as server_lock:
                 _forget_socket(directory, lock)
                 _take_within(server_lock, GRACE_SECONDS + 5)
                 socket = _new_socket(directory, lock)
                 arguments = [*command, *_settings(directory, socket)]
                 child = Child(arguments, log=log, pass_fds=[server_lock.fileno()])
-            started = cls(socket, child, directory, lock)
+            started = cls(socket, child, directory, lock, arguments)
             while not patience.sees_ready(socket):
                 if child.ended() or patience.exhausted():
                     raise EmbeddedServerError(
@@ -146,6 +147,25 @@ class EmbeddedServer:
         with suppress(redis.ConnectionError, redis.TimeoutError), _client(self.socket) as client:
             return bool(client.info("server"))
         return False
+
+    @property
+    def log(self) -> Path:
+        """Where the server writes its log."""
+        return self._directory / _LOG
+
+    def revive(self) -> None:
+        """Start the server again, at the same address, if this process started it and it has ended.
+
+        Returns at once: until the server has loaded its data, it says so to whoever asks.
+
+        Raises:
+            EmbeddedServerError, OSError: It cannot be started now.
+        """
+        if self._child is None or not self._child.ended():
+            return
+        with _server_lock(self._directory) as server_lock:
+            _take_within(server_lock, GRACE_SECONDS + 5)
+            self._child = Child(self._command, log=self.log, pass_fds=[server_lock.fileno()])
 
     def stop(self) -> None:
         """End the server if this process started it; its data stays. Safe to call twice."""
@@ -253,6 +273,12 @@ def _forget_socket(directory: Path, record: IO[str]) -> None:
         (folder / _SOCKET).unlink(missing_ok=True)
         with suppress(OSError):
             folder.rmdir()
+
+
+def _server_lock(directory: Path) -> IO[str]:
+    """Open the lock that the server itself holds: a predecessor whose owner was killed may still be
+    ending, and two servers on one data file would ruin it."""
+    return (directory / "server.lock").open("a")
 
 
 def _take(lock: IO[str]) -> bool:

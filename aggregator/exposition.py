@@ -24,6 +24,7 @@ from aggregator.about import version
 from aggregator.catalogue import Catalogue
 from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.keys import KeySource
+from aggregator.kinds import KINDS
 from aggregator.store import Store
 from aggregator.store.figures import ShardFigures
 from aggregator.store.migrations import newest_schema
@@ -184,19 +185,19 @@ def _build_info() -> Metric:
 
 def _key_ages(figures: Figures) -> Iterator[Metric]:
     keys = figures.keys.current()
-    made: dict[str, date | None] = {"master": keys.master_created.get(keys.master_keys[-1][0])}
-    for key in keys.opening_keys:
-        if key.state == "active":
-            made["sealing"] = key.created
+    made: dict[str, date] = {}
+    for kind in KINDS.values():
+        for key in keys.ring(kind):
+            if key.state == "active" and key.created is not None:
+                made[key.kind] = min(key.created, made.get(key.kind, key.created))
     family = GaugeMetricFamily(
         "ldp_key_age_seconds",
-        "Age of the key in use, by kind, where it is known.",
+        "Age of the key in use, of read keys the oldest, by kind, where it is known.",
         labels=["kind"],
     )
-    for kind, day in made.items():
-        if day is not None:
-            begun = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
-            family.add_metric([kind], max(0.0, figures.clock() - begun))
+    for name, day in made.items():
+        begun = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+        family.add_metric([name], max(0.0, figures.clock() - begun))
     yield family
 
 

@@ -31,7 +31,14 @@ _REWRITE_SECONDS = 60
 
 
 class Folder:
-    """Folds all shards of a store."""
+    """Folds all shards of a store.
+
+    Args:
+        store: The store.
+        entries_per_commit: Most entries of a stream that one commit takes.
+        clock: Unix time in seconds.
+        every_minute: What else whoever runs for long should do.
+    """
 
     def __init__(
         self,
@@ -40,11 +47,13 @@ class Folder:
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
         aof_rewrite_interval_seconds: int = 0,
+        every_minute: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._most = entries_per_commit
         self._clock = clock
         self._timer = timer
+        self._every_minute = every_minute
         self._generation_raised_at = float("-inf")
         self._rewrite_interval = aof_rewrite_interval_seconds
         self._rewrite_asked_at = float("-inf")
@@ -83,6 +92,7 @@ class Folder:
         # abs: also after a clock that was ahead has come back.
         if abs(now - self._generation_raised_at) >= _GENERATION_SECONDS:
             self._store.raise_generation(now, spacing_seconds=SPACING_SECONDS)
+            self._every_minute()
             self._generation_raised_at = now
 
     def _rewrite_log(self) -> None:
@@ -109,9 +119,13 @@ class Folder:
         return sum(self._drain(shard) for shard in self._store.shards)
 
     def fold_past(self, shard: int, fence: str) -> None:
-        """Fold a shard until its cursor has reached a stream id, whoever moves it there."""
-        while _id(self._store.cursor(shard)) < _id(fence):
-            self.fold_shard(shard)
+        """Fold a shard until its cursor has reached a stream id, whoever moves it there.
+
+        Or until nothing is left to fold: a power cut may have taken what lay before the fence.
+        """
+        more = True
+        while more and _id(self._store.cursor(shard)) < _id(fence):
+            _, more = self.fold_shard(shard)
 
     def _drain(self, shard: int) -> int:
         total = 0

@@ -6,7 +6,7 @@ endian, so bit i of a vector is bit i % 8 of byte i // 8.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, Self
 
 from client_sdk.metric import Metric
@@ -14,7 +14,7 @@ from client_sdk.metric import Metric
 _KINDS: dict[str, Literal["cell", "bits"]] = {"c": "cell", "b": "bits"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """One metric version and epoch.
 
@@ -39,12 +39,12 @@ class Group:
         mechanism = metric.mechanism
         return cls(series_of(metric), epoch, metric.fingerprint, mechanism.kind, mechanism.cells)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name in the store; holds no space."""
         return f"{self.series}:{self.epoch}:{self.fingerprint}:{self.kind[0]}{self.cells}"
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Width of a row."""
         return 4 if self.kind == "cell" else 2 + (self.cells + 7) // 8

@@ -9,22 +9,14 @@ unknown metric, is refused alone.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from aggregator.batch import Batch, Candidate
 from aggregator.catalogue import Versions
-from aggregator.group import Group
-from client_sdk.epochs import DAY_SECONDS, epoch_of, first_day
-from client_sdk.metric import Metric
-from client_sdk.report import (
-    FORMAT_VERSION,
-    MAX_BATCH_BYTES,
-    MAX_BATCH_REPORTS,
-    RefusalReason,
-    hex_digits,
-)
+from aggregator.terms import Terms
+from client_sdk.report import FORMAT_VERSION, MAX_BATCH_BYTES, MAX_BATCH_REPORTS, RefusalReason
 
 MOST_SEQUENCE = 2**32 - 1
 MOST_EPOCH = 90_000
@@ -37,7 +29,12 @@ _NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 _HEX_16 = re.compile(r"[0-9a-f]{16}")
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_RESPONSE = re.compile(r"[0-9a-f]{1,1024}")
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_BATCH_KEYS = dict.fromkeys(("version", "device", "sequence", "nonce", "reports"))
+_ERASURE_KEYS = dict.fromkeys(("version", "device", "nonce"))
+_REPORT_KEYS = dict.fromkeys(("metric", "fingerprint", "epoch", "cohort", "response"))
+
+_Read = TypeVar("_Read")
+_Made = TypeVar("_Made")
 
 
 class Malformed(Exception):
@@ -54,8 +51,7 @@ class Malformed(Exception):
         self.detail = detail
 
 
-@dataclass(frozen=True, slots=True)
-class SentReport:
+class SentReport(NamedTuple):
     """A report of the right form; whether it fits its metric is not known yet."""
 
     metric: str
@@ -84,18 +80,20 @@ def parse(body: bytes) -> Upload:
     """
     if len(body) > MAX_BATCH_BYTES:
         raise Malformed("body", f"must have at most {MAX_BATCH_BYTES} bytes")
-    batch = _object(_decoded(body), "body", ("version", "device", "sequence", "nonce", "reports"))
+    batch = _object(_decoded(body), "body", _BATCH_KEYS)
     _integer(batch["version"], "version", FORMAT_VERSION, FORMAT_VERSION)
     reports = batch["reports"]
     if not isinstance(reports, list) or not 1 <= len(reports) <= MAX_BATCH_REPORTS:
         raise Malformed("reports", f"must be a list of 1 to {MAX_BATCH_REPORTS} reports")
-    return Upload(
+    upload = Upload(
         device=_text(batch["device"], "device", _HEX_32, "32 lower-case hex digits"),
         sequence=_integer(batch["sequence"], "sequence", 1, MOST_SEQUENCE),
         nonce=_text(batch["nonce"], "nonce", _HEX_32, "32 lower-case hex digits"),
         digest=hashlib.sha256(body).digest()[:_DIGEST_BYTES],
-        reports=tuple(_sent_report(report, f"reports[{i}]") for i, report in enumerate(reports)),
+        reports=_each(_sent_report, reports),
     )
+    _no_key_twice(body, len(_BATCH_KEYS) + len(reports) * len(_REPORT_KEYS))
+    return upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +112,14 @@ def parse_erasure(body: bytes) -> ErasureRequest:
     """
     if len(body) > MAX_BATCH_BYTES:
         raise Malformed("body", f"must have at most {MAX_BATCH_BYTES} bytes")
-    request = _object(_decoded(body), "body", ("version", "device", "nonce"))
+    request = _object(_decoded(body), "body", _ERASURE_KEYS)
     _integer(request["version"], "version", FORMAT_VERSION, FORMAT_VERSION)
-    return ErasureRequest(
+    erasure = ErasureRequest(
         device=_text(request["device"], "device", _HEX_32, "32 lower-case hex digits"),
         nonce=_text(request["nonce"], "nonce", _HEX_32, "32 lower-case hex digits"),
     )
+    _no_key_twice(body, len(_ERASURE_KEYS))
+    return erasure
 
 
 def parse_enrolment(body: bytes) -> None:
@@ -148,9 +148,7 @@ def judge(upload: Upload, versions: Versions, now: float) -> Batch:
     Raises:
         Malformed: A report cannot come from its metric's mechanism.
     """
-    verdicts = tuple(
-        _verdict(report, f"reports[{i}]", versions, now) for i, report in enumerate(upload.reports)
-    )
+    verdicts = _each(lambda report: _verdict(report, versions, now), upload.reports)
     return Batch(upload.device, upload.sequence, upload.digest, verdicts)
 
 
@@ -159,68 +157,61 @@ def names_a_stranger(batch: Batch) -> bool:
     return any(verdict in ("unknown_metric", "unknown_fingerprint") for verdict in batch.verdicts)
 
 
-def _verdict(
-    report: SentReport, path: str, versions: Versions, now: float
-) -> Candidate | RefusalReason:
-    metric = versions.metrics.get((report.metric, report.fingerprint))
-    if metric is None:
+def _each(check: Callable[[_Read], _Made], reports: Iterable[_Read]) -> tuple[_Made, ...]:
+    """Check reports one by one; what is malformed is named by its report's place."""
+    made: list[_Made] = []
+    try:
+        for report in reports:
+            made.append(check(report))
+    except Malformed as error:
+        place = f"reports[{len(made)}]"
+        field = f"{place}.{error.field}" if error.field else place
+        raise Malformed(field, error.detail) from None
+    return tuple(made)
+
+
+def _verdict(report: SentReport, versions: Versions, now: float) -> Candidate | RefusalReason:
+    terms = versions.terms(report.metric, report.fingerprint, report.epoch, now)
+    if terms is None:
         return "unknown_fingerprint" if report.metric in versions.names else "unknown_metric"
-    response = _fitting_response(report, metric, path)
-    reason = _wrong_time(metric, report.epoch, now)
-    if reason is not None:
-        return reason
-    group = Group.of(metric, report.epoch)
-    memo = metric.channel_hash if metric.memoize is not None else None
-    return Candidate(group, group.row(report.cohort, response), metric.charge, memo)
+    response = _fitting_response(report, terms)
+    if terms.begins > now + CLOCK_TOLERANCE_SECONDS:
+        return "too_early"
+    if not terms.in_life:
+        return "epoch_closed"
+    row = terms.group.row(report.cohort, response)
+    return Candidate(terms.group, row, terms.charge, terms.memo)
 
 
-def _fitting_response(report: SentReport, metric: Metric, path: str) -> int:
-    mechanism = metric.mechanism
-    if report.cohort >= mechanism.cohorts:
-        raise Malformed(f"{path}.cohort", f"must lie in 0..{mechanism.cohorts - 1}")
-    if metric.epoch == "once" and report.epoch != 0:
-        raise Malformed(f"{path}.epoch", "must be 0 for a metric that is asked once")
-    field = f"{path}.response"
-    if mechanism.kind == "cell":
-        return _integer(report.response, field, 0, mechanism.cells - 1)
-    digits = hex_digits(mechanism)
+def _fitting_response(report: SentReport, terms: Terms) -> int:
+    if report.cohort >= terms.cohorts:
+        raise Malformed("cohort", f"must lie in 0..{terms.cohorts - 1}")
+    if terms.once and report.epoch != 0:
+        raise Malformed("epoch", "must be 0 for a metric that is asked once")
+    cells, digits = terms.group.cells, terms.digits
+    if not digits:
+        return _integer(report.response, "response", 0, cells - 1)
     if not isinstance(report.response, str) or len(report.response) != digits:
-        raise Malformed(field, f"must be a text of exactly {digits} hex digits")
+        raise Malformed("response", f"must be a text of exactly {digits} hex digits")
     response = int(report.response, 16)
-    if response >> mechanism.cells:
-        raise Malformed(field, f"must have no bit beyond the {mechanism.cells} of its metric")
+    if response >> cells:
+        raise Malformed("response", f"must have no bit beyond the {cells} of its metric")
     return response
 
 
-def _wrong_time(metric: Metric, epoch: int, now: float) -> RefusalReason | None:
-    """Say whether an epoch has not begun or is none of the metric's, by the server's clock."""
-    once = metric.epoch == "once"
-    begins = metric.starts if once else first_day(metric.epoch, epoch)
-    days = begins.toordinal() - _UNIX_EPOCH_ORDINAL
-    if days * DAY_SECONDS > now + CLOCK_TOLERANCE_SECONDS:
-        return "too_early"
-    within = once or (epoch_of(metric.epoch, metric.starts) <= epoch and begins < metric.expires)
-    return None if within else "epoch_closed"
-
-
-_UNIX_EPOCH_ORDINAL = first_day("day", 0).toordinal()
-
-
-def _sent_report(value: object, path: str) -> SentReport:
-    report = _object(value, path, ("metric", "fingerprint", "epoch", "cohort", "response"))
+def _sent_report(value: object) -> SentReport:
+    report = _object(value, "", _REPORT_KEYS)
     response = report["response"]
     if isinstance(response, str):
-        _text(response, f"{path}.response", _HEX_RESPONSE, "lower-case hex digits")
+        _text(response, "response", _HEX_RESPONSE, "lower-case hex digits")
     else:
-        _integer(response, f"{path}.response", 0, _MOST_CELL)
+        _integer(response, "response", 0, _MOST_CELL)
     return SentReport(
-        metric=_text(report["metric"], f"{path}.metric", _NAME, "the name of a metric"),
-        fingerprint=_text(
-            report["fingerprint"], f"{path}.fingerprint", _HEX_16, "16 lower-case hex digits"
-        ),
-        epoch=_integer(report["epoch"], f"{path}.epoch", 0, MOST_EPOCH),
-        cohort=_integer(report["cohort"], f"{path}.cohort", 0, _MOST_COHORT),
-        response=response,
+        _text(report["metric"], "metric", _NAME, "the name of a metric"),
+        _text(report["fingerprint"], "fingerprint", _HEX_16, "16 lower-case hex digits"),
+        _integer(report["epoch"], "epoch", 0, MOST_EPOCH),
+        _integer(report["cohort"], "cohort", 0, _MOST_COHORT),
+        response,
     )
 
 
@@ -228,45 +219,38 @@ def _decoded(body: bytes) -> object:
     try:
         return json.loads(
             body.decode("utf-8"),
-            parse_int=_bounded_integer,
             parse_float=_no_float,
             parse_constant=_no_float,
-            object_pairs_hook=_without_repeats,
         )
     except UnicodeDecodeError as error:
         raise Malformed("body", "must be UTF-8") from error
     except RecursionError as error:
         raise Malformed("body", "must not nest deeper than a batch does") from error
-    except ValueError as error:
+    except ValueError as error:  # also an integer of so many digits that reading it would take long
         raise Malformed("body", "must be JSON") from error
 
 
-def _bounded_integer(text: str) -> int:
-    # Checked before int(), whose time grows with the square of the digits.
-    if not _INTEGER.fullmatch(text):
-        raise Malformed("body", "must hold no integer of more than 18 digits")
-    return int(text)
+def _no_key_twice(body: bytes, keys: int) -> None:
+    """Refuse a body whose keys, as read, are not all that it gives.
+
+    A key that was given twice is in no dictionary any more, but its colon is in the body; and what
+    has been checked by now holds no colon but one for each of its keys.
+    """
+    if body.count(b":") != keys:
+        raise Malformed("body", "must not give a key twice")
 
 
 def _no_float(text: str) -> NoReturn:
     raise Malformed("body", "must hold no numbers but integers")
 
 
-def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise Malformed("body", "must not give a key twice")
-    return found
-
-
-def _object(value: object, path: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+def _object(value: object, path: str, keys: Mapping[str, None]) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Malformed(path, "must be an object")
-    if value.keys() != set(keys):
-        prefix = "" if path == "body" else f"{path}."
+    if value.keys() != keys.keys():
         for key in keys:
             if key not in value:
-                raise Malformed(f"{prefix}{key}", "is required")
+                raise Malformed(key, "is required")
         # An unknown key is named by its place only: it could be anything.
         raise Malformed(path, f"must have no keys but {', '.join(keys)}")
     return cast(Mapping[str, Any], value)

@@ -61,11 +61,16 @@ class KeyFile:
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 
-def change(path: Path, step: Callable[[Keys], Keys]) -> Keys:
+def change(
+    path: Path, step: Callable[[Keys], Keys], before: Callable[[], None] = lambda: None
+) -> Keys:
     """Replace the key file by what `step` makes of its keys, and return that.
 
     In one step for whoever reads it; of two processes that do this at once, the second starts from
     what the first has written.
+
+    Args:
+        before: Called when it is certain what will be done; if it raises, nothing is.
 
     Raises:
         KeysError: The file cannot be used.
@@ -73,5 +78,6 @@ def change(path: Path, step: Callable[[Keys], Keys]) -> Keys:
     path = path.resolve()
     with private_file.alone(path):
         changed = step(Keys.load(path))
+        before()
         private_file.replace(path, changed.text())
     return changed

@@ -17,6 +17,7 @@ from aggregator.connection import StoreRefused
 from aggregator.erasure import erase_again
 from aggregator.group import series_of
 from aggregator.open_epochs import open_epochs
+from aggregator.record import Record, unrecorded
 from aggregator.store import Store
 from aggregator.store.recovery import Charged, Plan, Recovery, Since
 from aggregator.witness import FILE_NAME
@@ -39,7 +40,9 @@ class Recovered:
     erased: int
 
 
-def recover(store: Store, versions: Versions, day: date, now: float) -> Recovered:
+def recover(
+    store: Store, versions: Versions, day: date, now: float, record: Record = unrecorded
+) -> Recovered:
     """Charge the devices of a restored store and let servers use it again.
 
     Safe to repeat: one that died on the way is taken up where it was left.
@@ -49,6 +52,7 @@ def recover(store: Store, versions: Versions, day: date, now: float) -> Recovere
         versions: All that devices can have run since the backup.
         day: The backup's day, in UTC: guards against a mix-up.
         now: Unix time in seconds.
+        record: Told before the first device is charged.
 
     Raises:
         StoreRefused: The store was not restored, or not from a backup of that day.
@@ -58,6 +62,7 @@ def recover(store: Store, versions: Versions, day: date, now: float) -> Recovere
     plan = recovery.begun()
     if plan is None:
         plan = _planned(recovery, versions, day, now)
+        record("store_recovered", backup_of=plan.day, generation=plan.number)
         recovery.begin(plan)
     elif plan.day != day.isoformat():
         raise StoreRefused(

@@ -3,6 +3,8 @@
 import logging
 import os
 import shutil
+import socket
+import struct
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
+from aggregator.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
 from aggregator.erasure import erase_again
+from aggregator.guarding_settings import note
 from aggregator.keys import Keys
+from aggregator.networks import fresh_secret
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from aggregator.store.generation import SPACING_SECONDS
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_MEMORY_SHARE = 0.45
+LONGEST_SILENCE_SECONDS = 10
 
 
 def prepare(settings: ServerSettings) -> None:
@@ -35,6 +41,7 @@ def prepare(settings: ServerSettings) -> None:
         SettingsError, KeysError, RegistryError, StoreRefused, StoreUnavailable: Says what to do.
     """
     keys = Keys.load(settings.keys_file)
+    log = AdminLog.beside(settings.keys_file, keys.pseudonym_key)
     store = Store.connect(settings, keys.pseudonym_key)
     try:
         store.migrate()
@@ -42,13 +49,15 @@ def prepare(settings: ServerSettings) -> None:
         _warn_of_memory(store)
         store.warn_of_settings()
         store.raise_generation(time.time(), spacing_seconds=SPACING_SECONDS)
-        catalogue = Catalogue(store)
+        note(log, settings)
+        catalogue = Catalogue(store, record=log.record)
         if settings.metrics_file is not None:
             registry = load(settings.metrics_file)
             require_uploads(keys, registry, plain=settings.plain_uploads)
             catalogue.register(registry.text)
         # Also after a loss that is too small to be noticed as a restored backup.
         erase_again(store, catalogue.load(), time.time())
+        log.anchor(store.log_heads)
     finally:
         store.close()
 
@@ -75,6 +84,8 @@ def run(settings: ServerSettings) -> None:
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
+        # Before the fork: all workers count an address's network under the same name.
+        self._network_secret = fresh_secret()
         super().__init__()
 
     def load_config(self) -> None:
@@ -87,12 +98,16 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
             "accesslog": None,  # it would join addresses, times and paths
             "errorlog": "-",
             "loglevel": "warning",
-            # From a proxy on this machine a client's SCRIPT_NAME or PATH_INFO would rewrite paths.
-            "forwarded_allow_ips": "",
             "timeout": 60,
             "graceful_timeout": 10,
             "keepalive": 5,
             "control_socket_disable": True,
+            # No peer's header becomes part of the environment: by default those of this machine's
+            # may set the path. Who may name an address is said to the application.
+            "forwarded_allow_ips": "",
+            "forwarder_headers": "",
+            "proxy_protocol": False,
+            "when_ready": _limit_silence,
         }
         if self._settings.metrics_port:
             own = f"{_bracketed(self._settings.metrics_host)}:{self._settings.metrics_port}"
@@ -102,7 +117,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
                 self.cfg.set(name, value)
 
     def load(self) -> "WSGIApplication":
-        return served(self._settings)
+        return served(self._settings, self._network_secret)
 
 
 class _PlainLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
@@ -128,6 +143,18 @@ def _with_figures_of_all_workers() -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
     return {"child_exit": forget, "on_exit": clear}
+
+
+def _limit_silence(server: Any) -> None:
+    """Let a thread wait only so long for the next bytes of a request that has begun.
+
+    gunicorn's threads have no such limit. Connections inherit this from the socket that they come
+    in by. It ends half-open requests; many of them at once still want the proxy in front.
+    """
+    for listener in server.LISTENERS:
+        listener.sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", LONGEST_SILENCE_SECONDS, 0)
+        )
 
 
 def _bracketed(host: str) -> str:

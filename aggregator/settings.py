@@ -6,6 +6,11 @@ REDIS_URL                  the store: redis://, rediss:// or unix://; of a clust
 SOTTOVOCE_KEYS_FILE        all secrets, mode 0600; aggregator/keys.py shows its form (keys.json)
 SOTTOVOCE_METRICS          metrics.toml to register at start, beside all versions in the store
 SOTTOVOCE_PLAIN_UPLOADS    accept, or refuse: then only sealed uploads are taken (accept)
+SOTTOVOCE_ENROL_LIMIT      devices that may enrol in an hour, in all (100000)
+SOTTOVOCE_ENROL_LIMIT_PER_NETWORK
+                           devices that may enrol in an hour from one /24, or IPv6 /64 (300)
+SOTTOVOCE_TRUSTED_PROXIES  proxies in front of the server that each add the address they saw to
+                           X-Forwarded-For; all before is anybody's word (0: the header is ignored)
 SOTTOVOCE_HOST             address to listen on (127.0.0.1)
 SOTTOVOCE_PORT             TCP port to listen on (8080)
 SOTTOVOCE_WORKERS          server processes, about one per core (2)
@@ -60,6 +65,9 @@ class ServerSettings:
     keys_file: Path = Path("keys.json")
     metrics_file: Path | None = None
     plain_uploads: bool = True
+    enrol_limit: int = 100_000
+    enrol_limit_per_network: int = 300
+    trusted_proxies: int = 0
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 2
@@ -91,6 +99,17 @@ class ServerSettings:
             keys_file=Path(environ.get("SOTTOVOCE_KEYS_FILE") or cls.keys_file),
             metrics_file=Path(metrics) if metrics else None,
             plain_uploads=_accepted(environ, "SOTTOVOCE_PLAIN_UPLOADS"),
+            enrol_limit=_integer(environ, "SOTTOVOCE_ENROL_LIMIT", 1, 10**9, cls.enrol_limit),
+            enrol_limit_per_network=_integer(
+                environ,
+                "SOTTOVOCE_ENROL_LIMIT_PER_NETWORK",
+                1,
+                10**9,
+                cls.enrol_limit_per_network,
+            ),
+            trusted_proxies=_integer(
+                environ, "SOTTOVOCE_TRUSTED_PROXIES", 0, 16, cls.trusted_proxies
+            ),
             host=environ.get("SOTTOVOCE_HOST") or cls.host,
             port=_integer(environ, "SOTTOVOCE_PORT", 0, 65535, cls.port),
             workers=_integer(environ, "SOTTOVOCE_WORKERS", 1, 256, cls.workers),

@@ -16,7 +16,7 @@ def unsealed(keys: Keys, sealed: bytes) -> tuple[bytes, str]:
     """
     try:
         number = key_id_of(sealed)
-        for key in keys.opening_keys:
+        for key in keys.sealing_keys:
             if key.id == number and key.opens:
                 return open_upload(key.recipient, sealed)
     except CannotOpen as error:
@@ -41,7 +41,7 @@ def require_uploads(keys: Keys, registry: Registry, *, plain: bool) -> None:
             raise KeysError(
                 "metrics.toml must carry project.seal while SOTTOVOCE_PLAIN_UPLOADS is refuse"
             )
-    elif not any(key.opens and key.public == seal for key in keys.opening_keys):
+    elif not any(key.opens and key.public == seal for key in keys.sealing_keys):
         raise KeysError(
             "project.seal of metrics.toml must be an active or retiring key of the key file, "
             f"key {seal.id} with this public key is not: `sottovoce keys` lists them"

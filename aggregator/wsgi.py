@@ -7,6 +7,7 @@ from flask import Flask
 
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
+from aggregator.enrolment_limits import EnrolmentLimits
 from aggregator.key_file import KeyFile
 from aggregator.readiness import Readiness, free_share_of
 from aggregator.settings import ServerSettings
@@ -16,27 +17,31 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 
-def application(settings: ServerSettings) -> Flask:
+def application(settings: ServerSettings, network_secret: bytes | None = None) -> Flask:
     """Make an application with connections of its own: to be called after the fork.
 
     Does not need the store to be there; until it is, requests are answered with 503.
+
+    Args:
+        network_secret: The same in all processes of a server, see `create_app`.
     """
-    return _Parts(settings).app()
+    return _Parts(settings, network_secret).app()
 
 
-def served(settings: ServerSettings) -> "WSGIApplication":
+def served(settings: ServerSettings, network_secret: bytes | None = None) -> "WSGIApplication":
     """Make the same, and /metrics on its own port if the settings say so.
 
     PROMETHEUS_MULTIPROC_DIR must be set by then, see `aggregator.metering`.
     """
-    parts = _Parts(settings)
+    parts = _Parts(settings, network_secret)
     app = parts.app()
     return parts.metered(app) if settings.metrics_port else app
 
 
 class _Parts:
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, network_secret: bytes | None) -> None:
         self._settings = settings
+        self._network_secret = network_secret
         self._keys = KeyFile(settings.keys_file)
         self._store = Store.connect(settings, self._keys.current().pseudonym_key)
         self._catalogue = Catalogue(self._store)
@@ -50,6 +55,9 @@ class _Parts:
             keys=self._keys,
             catalogue=self._catalogue,
             plain_uploads=settings.plain_uploads,
+            limits=EnrolmentLimits(settings.enrol_limit, settings.enrol_limit_per_network),
+            network_secret=self._network_secret,
+            trusted_proxies=settings.trusted_proxies,
             readiness=Readiness(
                 self._store, self._catalogue, settings.ready_fold_lag_seconds, self._free_share
             ),

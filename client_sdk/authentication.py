@@ -34,7 +34,7 @@ def answer_mac(
     Args:
         nonce: The batch's nonce, 32 hex digits.
         sequence: The batch's sequence number.
-        verdict: "accepted", "duplicate", "clone_suspected" or "erased".
+        verdict: "accepted", "duplicate", "clone_suspected", "identity_revoked" or "erased".
         spent: Micro-epsilon in the server's ledger for this device.
         reports: Per report "accepted" or the reason of its refusal.
     """

@@ -250,6 +250,14 @@ class State:
             self.put("device", device.encode())
             self.put("device_key", key)
 
+    def forget_identity(self) -> None:
+        """Let the server give another one; call inside a transaction.
+
+        Secret, ledger and memory stay: it is the same device, and has no second life to spend.
+        """
+        self._connection.execute("DELETE FROM device WHERE name IN ('device', 'device_key')")
+        self.put("sequence", bytes(8))
+
     @property
     def is_leaving(self) -> bool:
         """Whether the server has still to erase an earlier life of this device."""

@@ -14,7 +14,7 @@ class Status(NamedTuple):
         dropped: Values not reported, by reason.
         refused: Reports that left the queue without being accepted, by reason: the server's, or
             too_old, or unanswered (refused for days by something that is not known to be the
-            server).
+            server), or identity_revoked (the device enrols anew).
     """
 
     summary: str

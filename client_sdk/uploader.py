@@ -38,7 +38,12 @@ REFUSED_DAYS = 2
 """A batch that is refused this long after it was made is given up. With the pause and the longest
 back-off that is less than three days after it was first sent."""
 _MADE = "batch_made"
-_VERDICTS = {200: (ACCEPTED, "duplicate"), 409: ("clone_suspected",), 410: (ERASED,)}
+_VERDICTS = {
+    200: (ACCEPTED, "duplicate"),
+    401: ("identity_revoked",),
+    409: ("clone_suspected",),
+    410: (ERASED,),
+}
 """What an answer may say with each status."""
 _DEVICE = re.compile(r"[0-9a-f]{32}")
 
@@ -185,11 +190,24 @@ class Uploader:
         if answer.verdict == ERASED:
             self._state.suspend("this device was erased; its state is an older copy")
             return Outcome("suspended")
+        if answer.verdict == "identity_revoked":
+            return self._begin_anew(batch)
         with self._state.transaction() as connection:
             spool.remove(connection, batch)
             Ledger(connection, self._lifetime_micro).raise_to(answer.spent)
         self._refused.update(reason for reason in answer.reports if reason != ACCEPTED)
         return None
+
+    def _begin_anew(self, batch: Batch) -> Outcome:
+        """Enrol again with the next run; what was spent stays spent.
+
+        The batch is dropped: it may have been counted under the old identity, its answer lost.
+        """
+        with self._state.transaction() as connection:
+            spool.remove(connection, batch)
+            self._state.forget_identity()
+        self._refused["identity_revoked"] += batch.reports
+        return Outcome("later")
 
     def _refuse(self, batch: Batch, now: float) -> Outcome | None:
         """Keep a batch that was refused by who knows whom, but not for ever."""

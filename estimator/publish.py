@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from aggregator.record import Record, unrecorded
 from client_sdk.epochs import day_of, first_day, parse
 from client_sdk.metric import Metric
 from estimator.due import Due, Source, due, due_at, series
@@ -81,7 +82,14 @@ def publish_due(
 
 
 def publish_epoch(
-    source: Source, directory: Path, now: float, name: str, epoch_label: str, *, early: bool
+    source: Source,
+    directory: Path,
+    now: float,
+    name: str,
+    epoch_label: str,
+    *,
+    early: bool,
+    record: Record = unrecorded,
 ) -> list[Outcome]:
     """Publish one epoch of one metric, also if it was released before.
 
@@ -93,6 +101,7 @@ def publish_epoch(
         epoch_label: ISO 8601 name of the epoch, or "once".
         early: Close an epoch that is still open. Irrevocable: reports that are under way will
             be refused, also those of earlier epochs.
+        record: Told before an epoch is closed early.
 
     Raises:
         NotPublishable: No such metric or epoch, it has not begun, is still open, or is empty.
@@ -110,6 +119,8 @@ def publish_epoch(
                 f"{name}: epoch {epoch_label} takes reports until {day_of(closes)} 00:00 UTC; "
                 "--close ends it now, irrevocably"
             )
+        if closes > now:
+            record("epoch_closed_early", metric=name, epoch=epoch_label)
         # Reports may wait in streams, so whether there are any is known only after closing.
         source.close(versions[0], epoch)
         reporting = tuple(v for v in versions if epoch in source.epochs_with_reports(v))

@@ -20,6 +20,7 @@ COMMANDS = {
     "ledger": "lifetime epsilon of a device, or over all devices",
     "preview": "what a device would send: exact bytes, in words, and epsilon spent",
     "keys": "list and rotate the server's keys",
+    "log": "list or verify the administrators' log",
     "simulate": "send the reports of simulated devices to a server",
 }
 

@@ -2,10 +2,16 @@
 
 import os
 
+from aggregator.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+
+
+def admin_log(settings: ServerSettings) -> AdminLog:
+    """Return the log that this process's acts go to."""
+    return AdminLog.beside(settings.keys_file, Keys.load(settings.keys_file).pseudonym_key)
 
 
 def connect() -> tuple[ServerSettings, Store, Catalogue]:
@@ -18,7 +24,8 @@ def connect() -> tuple[ServerSettings, Store, Catalogue]:
     keys = Keys.load(settings.keys_file)
     store = Store.connect(settings, keys.pseudonym_key)
     store.check()
-    catalogue = Catalogue(store)
+    log = AdminLog.beside(settings.keys_file, keys.pseudonym_key)
+    catalogue = Catalogue(store, record=log.record)
     if settings.metrics_file is not None:
         catalogue.register(settings.metrics_file.read_text(encoding="utf-8"))
     catalogue.load()

@@ -126,7 +126,9 @@ class Demo:
         registry = demo_registry(day_of(self.now), populations)
         logs = self.output / "logs"
         logs.mkdir(parents=True)
-        settings = ServerSettings(port=free_port(), fold_interval_seconds=0.2)
+        settings = ServerSettings(
+            port=free_port(), fold_interval_seconds=0.2, enrol_limit=max(100_000, self.devices)
+        )
         try:
             self._say("Starting store, server and fold worker")
             with running(

@@ -17,9 +17,11 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
+from aggregator.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
 from aggregator.embedded import EmbeddedServer
 from aggregator.keys import Keys
+from aggregator.kinds import KINDS
 from aggregator.processes import Command, Supervisor
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
@@ -78,19 +80,26 @@ def running(
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     releases = data / "releases"
     keys_file = data / "keys.json"
+    fresh = not keys_file.exists()
     keys = Keys.load_or_create(keys_file, datetime.now(UTC).date())
+    log = AdminLog.beside(keys_file, keys.pseudonym_key)
+    if fresh:
+        log.record("keys_made", kinds=[kind for kind in KINDS if keys.ring(KINDS[kind])])
     require_uploads(keys, loads(registry_text), plain=settings.plain_uploads)
     with EmbeddedServer.start(data / "store", appendfsync=appendfsync) as server:
         settings = replace(settings, redis_url=server.url, keys_file=keys_file)
         store = Store.connect(settings, keys.pseudonym_key)
         store.migrate()
         store.check()
-        catalogue = Catalogue(store)
+        catalogue = Catalogue(store, record=log.record)
         catalogue.register(registry_text)
         environment = {
             "REDIS_URL": server.url,
             "SOTTOVOCE_KEYS_FILE": str(keys_file.resolve()),
             "SOTTOVOCE_PLAIN_UPLOADS": "accept" if settings.plain_uploads else "refuse",
+            "SOTTOVOCE_ENROL_LIMIT": str(settings.enrol_limit),
+            "SOTTOVOCE_ENROL_LIMIT_PER_NETWORK": str(settings.enrol_limit_per_network),
+            "SOTTOVOCE_TRUSTED_PROXIES": str(settings.trusted_proxies),
             "SOTTOVOCE_HOST": settings.host,
             "SOTTOVOCE_PORT": str(settings.port),
             "SOTTOVOCE_WORKERS": str(settings.workers),

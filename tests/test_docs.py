@@ -95,13 +95,22 @@ def test_every_file_that_the_docs_name_exists():
             assert (ROOT / name).exists(), f"{path.name} names {name}"
 
 
-def test_every_claim_about_privacy_names_a_test_that_exists():
-    text = (ROOT / "docs" / "privacy.md").read_text()
+@pytest.mark.parametrize("name", ["privacy.md", "threats.md"])
+def test_every_claim_about_privacy_and_threats_names_a_test_that_exists(name):
+    text = (ROOT / "docs" / name).read_text()
     named = re.findall(r"`([\w/]+\.py)::(?:\w+::)?(test_\w+)`", text)
     assert len(named) > 30
     for file, test in named:
         source = (ROOT / "tests" / file).read_text()
         assert re.search(rf"^\s*def {test}\(", source, re.MULTILINE), f"{file}::{test}"
+
+
+def test_each_threat_has_a_test():
+    rows = re.findall(
+        r"^\| T(\d+) \|(.*)$", (ROOT / "docs" / "threats.md").read_text(), re.MULTILINE
+    )
+    assert [int(number) for number, _ in rows] == list(range(1, 18))
+    assert all("::test_" in row for _, row in rows)
 
 
 def test_every_setting_is_documented():

@@ -7,13 +7,19 @@
 -- ARGV  cursor that was read, cursor to write, lowest stream id to keep, reports folded, reports too
 --       late, microseconds that this took, number of groups, their names, their packed popcounts (empty
 --       for those that have none), their reports; then (group's number, cohort, packed counts) for each
--- Returns committed, lost (somebody else was faster) or frozen.
+-- Returns committed, lost (somebody else was faster, or the store has lost what was read) or frozen.
 
 local cursor, stream, frozen, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local known, popcounts, reports = KEYS[5], KEYS[6], KEYS[7]
 local groups = tonumber(ARGV[7])
 
 if (redis.call('GET', cursor) or '0-0') ~= ARGV[1] then
+  redis.call('HINCRBY', counters, 'lost', 1)
+  return 'lost'
+end
+-- A store that lost its last writes in a power cut stands where it stood before them: the same cursor
+-- again, without what was read. That comes again, from devices that were not answered.
+if #redis.call('XRANGE', stream, ARGV[2], ARGV[2]) == 0 then
   redis.call('HINCRBY', counters, 'lost', 1)
   return 'lost'
 end

@@ -9,7 +9,10 @@
 --       candidate its mark, and its memo if it is memoized
 -- ARGV  pseudonym, the same as a signed integer, sequence, digest, cap in micro-epsilon, codes (one
 --       letter per report: 'a' candidate, 'o' memoized candidate, others are refused already),
---       generation that the shard must have reached; then per candidate its group's name, charge and row
+--       generation that the shard must have reached; then of all candidates together, so that the
+--       store has few arguments to read: names of their groups, with a space between; heads of 16
+--       bytes (place of the series, from 1; epoch; charge; length of row); rows; order of the groups'
+--       names, a byte each; then each series
 -- Returns verdict, spent, codes, the shard's generation. The letters are those of
 -- aggregator/store/store.py. A shard below the generation was put back by a backup and takes nothing;
 -- nor is anything taken from, or remembered about, a device that was erased.
@@ -18,7 +21,7 @@ local stream, ledger, answers = KEYS[1], KEYS[2], KEYS[3]
 local watermarks, counters, life, erased = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local pseudonym, member, sequence, digest = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local cap, codes = tonumber(ARGV[5]), ARGV[6]
-local RECORD = '>I6I4c16'
+local RECORD, HEAD, HEAD_BYTES = '>I6I4c16', '>I2I4I8I2', 16
 
 local known = redis.call('HMGET', life, 'generation', 'floor')
 local generation, floor = tonumber(known[1] or 0), tonumber(known[2] or 0)
@@ -47,19 +50,23 @@ elseif sequence > 1 then
   spent = floor
 end
 
-local groups, rows, marked, paid = {}, {}, {}, {}
-local next_key, next_argument = 8, 8
+local names, heads, rows, order = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local next_name, closed = string.gmatch(names, '%S+'), {}
+if ARGV[12] then
+  closed = redis.call('HMGET', watermarks, unpack(ARGV, 12))
+end
+local taken, payloads, accepted, marked, paid = {}, {}, 0, {}, {}
+local candidate, next_key, next_row = 0, 8, 1
 
 local function judge_candidate(memoized)
-  local group, charge, row =
-    ARGV[next_argument], tonumber(ARGV[next_argument + 1]), ARGV[next_argument + 2]
+  local series, epoch, charge, length = struct.unpack(HEAD, heads, HEAD_BYTES * candidate + 1)
+  local group, row = next_name(), string.sub(rows, next_row, next_row + length - 1)
   local mark, memo = KEYS[next_key], memoized and KEYS[next_key + 1]
-  next_argument = next_argument + 3
+  candidate = candidate + 1
+  next_row = next_row + length
   next_key = next_key + (memoized and 2 or 1)
 
-  local series, epoch = string.match(group, '^(%a+:[^:]+):(%d+):')
-  local closed = redis.call('HGET', watermarks, series)
-  if closed and tonumber(epoch) <= tonumber(closed) then
+  if closed[series] and epoch <= tonumber(closed[series]) then
     return 'c'
   end
   if marked[mark] or redis.call('SISMEMBER', mark, member) == 1 then
@@ -76,8 +83,8 @@ local function judge_candidate(memoized)
   if memo then
     paid[memo] = true
   end
-  groups[#groups + 1] = group
-  rows[group] = row
+  taken[candidate], payloads[candidate] = group, row
+  accepted = accepted + 1
   return 'a'
 end
 
@@ -94,11 +101,13 @@ codes = table.concat(verdicts)
 
 -- One field per entry: its name lists the groups, each of which occurs once, in a fixed order, so that
 -- uploads of the same groups share a name; its value is their rows.
-if #groups > 0 then
-  table.sort(groups)
-  local payload = {}
-  for number, group in ipairs(groups) do
-    payload[number] = rows[group]
+if accepted > 0 then
+  local groups, payload = {}, {}
+  for place = 1, #order do
+    local number = string.byte(order, place) + 1
+    if taken[number] then
+      groups[#groups + 1], payload[#payload + 1] = taken[number], payloads[number]
+    end
   end
   redis.call('XADD', stream, '*', table.concat(groups, ' '), table.concat(payload))
 end
@@ -109,7 +118,7 @@ end
 for memo in pairs(paid) do
   redis.call('SADD', memo, member)
 end
-if #groups < #codes then
+if accepted < #codes then
   redis.call('HSET', answers, pseudonym, codes)
 else
   redis.call('HDEL', answers, pseudonym)

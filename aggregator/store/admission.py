@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from aggregator.connection import SEE_ACL, Connection, StoreRefused
 from aggregator.store import migrations
-from aggregator.store.layout import READY, SHAPE, Layout
+from aggregator.store.layout import READY, SHAPE, Layout, limit
 
 OLDEST_VERSION = (7, 0)
 _MOST_IN_BUCKET = 512
@@ -69,17 +69,23 @@ def check_layout(connection: Connection, layout: Layout) -> None:
 
 def _check_permissions(connection: Connection, layout: Layout) -> None:
     """Refuse a user under which a script would stop half way, with no way back."""
-    texts = [
-        path.read_text(encoding="utf-8") for path in files("aggregator").joinpath("lua").iterdir()
-    ]
-    pattern = re.compile(r"redis\.call\('(\w+)'(?:, '(USAGE)')?")
-    called = {" ".join(words).strip() for text in texts for words in pattern.findall(text)}
+    on_shards: set[str] = set()
+    on_limits: set[str] = set()
+    for path in files("aggregator").joinpath("lua").iterdir():
+        called = on_limits if path.name == "count.lua" else on_shards
+        called |= _commands_of(path.read_text(encoding="utf-8"))
     ask = connection.script("permissions")
-    for key in connection.one_per_server([shard.key("probe") for shard in layout.all_shards]):
-        refused = ask((key,), sorted(called))
+    probes = [shard.key("probe") for shard in layout.all_shards]
+    for key in (*connection.one_per_server(probes), limit("probe")):
+        refused = ask((key,), sorted(on_limits if key == limit("probe") else on_shards))
         if refused:
             names = ", ".join(name.decode() for name in refused)
             raise StoreRefused(f"the store's user may not run {names} in scripts; {SEE_ACL}")
+
+
+def _commands_of(script: str) -> set[str]:
+    calls = re.findall(r"redis\.call\('(\w+)'(?:, '(USAGE)')?", script)
+    return {" ".join(words).strip() for words in calls}
 
 
 def warn_of_large_encodings(connection: Connection, layout: Layout) -> None:

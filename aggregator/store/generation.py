@@ -85,7 +85,10 @@ class Generation:
         # abs: also after a clock that was ahead has come back.
         if all(abs(now - self.last_raised(shard)) < spacing_seconds for shard in shards):
             return
-        required, target = min(found), max(found) + 1
+        required = min(found)
+        # One that was cut short is finished first: shards are never two apart, so what the witness
+        # learns from the one that is ahead (see `saw`), the others have reached.
+        target = required + 1
         self.witness.remember(required)
         for shard in shards:
             if self.lift(shard, target, now, required) < required:

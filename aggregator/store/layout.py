@@ -13,6 +13,9 @@ on a cluster too, and no call touches two shards.
     {meta}:survey           JSON: the last look at how much devices have spent
     {meta}:rewriting        there while the append-only file need not be rewritten yet
     {meta}:migrating        lock of who migrates, see store.migrations
+    {meta}:log_heads        hash: administrators' log -> how far it has come
+    limit:NAME              counter of a rate limit, with a time to live; a name holds no address,
+                            only what aggregator.networks makes of one
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
                             come here; see store.generation and store.recovery
     {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)
@@ -46,6 +49,12 @@ COUNTERS = "{meta}:counters"
 SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
 MIGRATING = "{meta}:migrating"
+LOG_HEADS = "{meta}:log_heads"
+
+
+def limit(name: str) -> str:
+    """A rate limit's counter."""
+    return f"limit:{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +71,13 @@ class Place:
         return int.from_bytes(self.pseudonym, "big", signed=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shard:
     """The keys of one shard."""
 
     number: int
 
-    @property
+    @cached_property
     def tag(self) -> str:
         """The hash tag that keeps the shard in one slot."""
         return f"{{s{self.number:02d}}}"

@@ -1,6 +1,8 @@
 """Everything that the server keeps: ledger, marks, streams, tallies, registry versions."""
 
+import hashlib
 import logging
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,10 @@ from aggregator.store.accounts import Accounts
 from aggregator.store.figures import Figures
 from aggregator.store.generation import Generation
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, REWRITING, Layout, Place, Shard
+from aggregator.store.log_heads import LogHeads
 from aggregator.store.recovery import Recovery
+from aggregator.store.vigil import Vigil
+from aggregator.store.windows import Windows
 from aggregator.tally import Tally, unpack_counts
 from aggregator.tombstones import FILE_NAME, Tombstones
 from aggregator.witness import Witness
@@ -41,6 +46,7 @@ _MEMOIZED = "o"
 """Instead of "a", for a candidate that is charged once in a device's life."""
 _WORDS = {letter: word for word, letter in _LETTERS.items()}
 _AWAITS_RECOVERY = "the store was put back by a backup and awaits its recovery"
+_HEAD = struct.Struct(">HIQH")
 _EVENTS = (
     "batches",
     "duplicates",
@@ -72,6 +78,19 @@ class Unfolded:
     frozen: Mapping[str, int]
 
 
+def _packed(candidates: Sequence[Candidate]) -> list[str | bytes | int]:
+    """Put candidates into few arguments, as lua/intake.lua reads them."""
+    names = [candidate.group.name for candidate in candidates]
+    places: dict[str, int] = {}
+    heads = [
+        _HEAD.pack(places.setdefault(group.series, len(places) + 1), group.epoch, charge, len(row))
+        for group, row, charge, _ in candidates
+    ]
+    rows = b"".join([candidate.row for candidate in candidates])
+    order = bytes(sorted(range(len(names)), key=names.__getitem__))
+    return [" ".join(names), b"".join(heads), rows, order, *places]
+
+
 class Store:
     """Everything that the server keeps, under the pseudonyms of one key.
 
@@ -82,6 +101,8 @@ class Store:
     Attributes:
         accounts: Reads the ledger.
         figures: What operators watch.
+        log_heads: How far the administrators' logs have come.
+        windows: Counters of rate limits.
         recovery: For a store that was restored from a backup; see `aggregator.restore`.
     """
 
@@ -97,8 +118,11 @@ class Store:
         self._register = connection.script("register")
         self._generation = Generation(connection, layout, witness)
         self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
+        self._vigil = Vigil(connection)
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout)
+        self.log_heads = LogHeads(connection)
+        self.windows = Windows(connection)
         self.recovery = Recovery(connection, layout, self._generation)
 
     @classmethod
@@ -180,9 +204,19 @@ class Store:
         return bool(self._register((REGISTRIES, REGISTRY_ORDER), (digest, text)))
 
     def registries(self) -> list[str]:
-        """Return the texts of all versions, in the order they came."""
+        """Return the texts of all versions, in the order they came.
+
+        Raises:
+            StoreRefused: One is not the text that was registered.
+        """
         order = self._call("LRANGE", REGISTRY_ORDER, 0, -1)
         texts = self._call("HMGET", REGISTRIES, *order) if order else []
+        for digest, text in zip(order, texts, strict=True):
+            if text is None or hashlib.sha256(text).hexdigest() != digest.decode():
+                raise StoreRefused(
+                    f"registry version {digest.decode()[:16]} was changed in the store after it "
+                    "was registered: versions are only ever added; put its text back"
+                )
         return [text.decode() for text in texts]
 
     # Intake
@@ -196,7 +230,9 @@ class Store:
 
         Raises:
             StoreUnavailable: Whether it was taken is unknown; sending it again is safe.
+            StoreRefused: The store must not be used as it is now; nothing was taken.
         """
+        self._vigil.keep()
         place = self._layout.place(batch.device)
         shard = self._shards[place.shard]
         keys = [
@@ -209,14 +245,13 @@ class Store:
             shard.in_bucket("erased", place.bucket),
         ]
         codes = ""
-        candidates: list[str | bytes | int] = []
+        candidates: list[Candidate] = []
         for verdict in batch.verdicts:
             if not isinstance(verdict, Candidate):
                 codes += _LETTERS[verdict]
                 continue
-            group = verdict.group
-            candidates += (group.name, verdict.charge, verdict.row)
-            keys.append(shard.mark(group.series, group.epoch, place.bucket))
+            candidates.append(verdict)
+            keys.append(shard.mark(verdict.group.series, verdict.group.epoch, place.bucket))
             if verdict.memo is None:
                 codes += _LETTERS[ACCEPTED]
             else:
@@ -224,7 +259,7 @@ class Store:
                 keys.append(shard.memo(verdict.memo, place.bucket))
         head = (place.pseudonym, place.member, batch.sequence, batch.digest, cap, codes)
         required = self._generation.required()
-        found = self._intake(keys, [*head, required, *candidates])
+        found = self._intake(keys, [*head, required, *_packed(candidates)])
         verdict_word, spent, letters, generation = found
         if verdict_word == b"restored":
             raise StoreUnavailable(_AWAITS_RECOVERY)
@@ -381,7 +416,8 @@ class Store:
             seconds: What it took to compute this.
 
         Returns:
-            False if somebody else folded or froze meanwhile: read again.
+            False if somebody else folded or froze meanwhile, or the store has lost what was read:
+            read again.
         """
         home = self._shards[shard]
         names = ("cursor", "stream", "frozen", "counters", "groups", "popcounts", "reports")

@@ -5,6 +5,7 @@ only if no other did it first. Settings come from the environment.
 """
 
 import argparse
+import logging
 import signal
 import threading
 
@@ -15,10 +16,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from aggregator.fold import Folder
-    from sottovoce.connect import connect
+    from sottovoce.connect import admin_log, connect
 
     settings, store, _ = connect()
-    folder = Folder(store, aof_rewrite_interval_seconds=settings.aof_rewrite_interval_seconds)
+    log = admin_log(settings)
+
+    def tell_store() -> None:
+        """Let the store know how far the administrators' log has come; folding is what matters."""
+        try:
+            log.anchor(store.log_heads)
+        except (OSError, ValueError) as error:
+            logging.getLogger(__name__).warning("the administrators' log was not read: %s", error)
+
+    folder = Folder(
+        store,
+        aof_rewrite_interval_seconds=settings.aof_rewrite_interval_seconds,
+        every_minute=tell_store,
+    )
     if args.once:
         print(f"{folder.fold_once()} reports folded")
         return 0

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from aggregator.admin_log import AdminLog
     from aggregator.catalogue import Catalogue
     from aggregator.store import Store
 
@@ -67,8 +68,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _server_side(data: Path | None, *, restored: bool) -> "Iterator[tuple[Store, Catalogue]]":
+def _server_side(
+    data: Path | None, *, restored: bool
+) -> "Iterator[tuple[Store, Catalogue, AdminLog]]":
     """Open the store of the environment, or of `sottovoce up`; a restored one is not refused."""
+    from aggregator.admin_log import AdminLog
     from aggregator.catalogue import Catalogue
     from aggregator.embedded import EmbeddedServer
     from aggregator.keys import Keys
@@ -83,16 +87,18 @@ def _server_side(data: Path | None, *, restored: bool) -> "Iterator[tuple[Store,
         server = EmbeddedServer.start(data / "store")
         settings = replace(settings, redis_url=server.url, keys_file=data / "keys.json")
     try:
-        store = Store.connect(settings, Keys.load(settings.keys_file).pseudonym_key)
+        pseudonym_key = Keys.load(settings.keys_file).pseudonym_key
+        store = Store.connect(settings, pseudonym_key)
+        log = AdminLog.beside(settings.keys_file, pseudonym_key)
         if restored:
             store.check_shape()
         else:
             store.check()
-        catalogue = Catalogue(store)
+        catalogue = Catalogue(store, record=log.record)
         if settings.metrics_file is not None:
             catalogue.register(settings.metrics_file.read_text(encoding="utf-8"))
         catalogue.load()
-        yield store, catalogue
+        yield store, catalogue, log
         store.close()
     finally:
         if server is not None:
@@ -110,10 +116,11 @@ def _recover(args: argparse.Namespace) -> int:
             f"--restored-from must be a day like 2026-11-29, got {args.restored_from!r}"
         ) from error
     texts = [load(path).text for path in args.metrics]
-    with _server_side(args.data, restored=True) as (store, catalogue):
+    with _server_side(args.data, restored=True) as (store, catalogue, log):
         for text in texts:
             catalogue.register(text)
-        done = recover(store, catalogue.current(), day, time.time())
+        done = recover(store, catalogue.current(), day, time.time(), log.record)
+        log.anchor(store.log_heads)
     charged = done.charged
     if args.json:
         document = {
@@ -151,7 +158,8 @@ def _erase(args: argparse.Namespace) -> int:
     from aggregator.erasure import erase
 
     device = _device("--erase", args.erase)
-    with _server_side(args.data, restored=False) as (store, catalogue):
+    with _server_side(args.data, restored=False) as (store, catalogue, log):
+        log.record("device_erased")  # which one is nobody's business any more
         had_record = erase(store, catalogue.current(), device, time.time())
     if args.json:
         print(json.dumps({"verdict": "erased", "had_record": had_record}))
@@ -176,7 +184,7 @@ def _one(args: argparse.Namespace) -> int:
     from sottovoce.lifetimes import composed_in_words
 
     device = _device("--device", args.device)
-    with _server_side(args.data, restored=False) as (store, catalogue):
+    with _server_side(args.data, restored=False) as (store, catalogue, _):
         versions = catalogue.current()
         prices = Prices.of(versions.metrics.values())
         account = store.accounts.of(device, prices.memos)
@@ -214,7 +222,7 @@ def _all(args: argparse.Namespace) -> int:
     from estimator.spending import Prices, spending
     from sottovoce.lifetimes import spending_in_words
 
-    with _server_side(args.data, restored=False) as (store, catalogue):
+    with _server_side(args.data, restored=False) as (store, catalogue, _):
         versions = catalogue.current()
         prices = Prices.of(versions.metrics.values())
         accounts = store.accounts.all(prices.memos)

@@ -41,11 +41,11 @@ def run(args: argparse.Namespace) -> int:
     from estimator.publish import publish_due, publish_epoch
     from estimator.publish_figures import note
     from estimator.source import StoreSource
-    from sottovoce.connect import connect
+    from sottovoce.connect import admin_log, connect
     from sottovoce.system import releases_directory
 
     directory = args.releases or releases_directory()
-    _, store, catalogue = connect()
+    settings, store, catalogue = connect()
     source = StoreSource(store, catalogue)
     now = time.time()
     if args.dry_run:
@@ -53,7 +53,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.close:
         metric, epoch = args.close
-        outcomes = publish_epoch(source, directory, now, metric, epoch, early=True)
+        log = admin_log(settings)
+        outcomes = publish_epoch(
+            source, directory, now, metric, epoch, early=True, record=log.record
+        )
+        log.anchor(store.log_heads)
     else:
         source.close_again()
         close_due(source, now)

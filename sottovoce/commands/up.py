@@ -27,13 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fsync",
         choices=("always", "everysec"),
         default="always",
-        help="everysec is faster and may lose a second of acknowledged reports in a power cut",
+        help="everysec is faster and may lose a second of acknowledged reports in a power cut, or "
+        "if the store is killed during a sync",
     )
     add_server_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from client_sdk import load
+    from sottovoce.revival import Revival
     from sottovoce.system import free_port, running
 
     registry = load(args.metrics)
@@ -55,5 +57,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"  releases   {system.releases}")
         print(f"  metrics    http://{settings.metrics_host}:{settings.metrics_port}/metrics")
         print("Ctrl-C ends it.", flush=True)
-        system.supervisor.run_until_signal(healthy=system.server.running)
+        revival = Revival(system.server)
+        ended_by = system.supervisor.run_until_signal(healthy=revival.look_after)
+    if ended_by is None:
+        raise OSError("the store, which another process had started, has ended")
     return 0

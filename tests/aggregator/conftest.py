@@ -263,6 +263,8 @@ def environment_of(world: World) -> dict[str, str]:
         "SOTTOVOCE_KEYS_FILE": str(world.settings.keys_file),
         "SOTTOVOCE_PLANNED_DEVICES": str(world.settings.planned_devices),
         "SOTTOVOCE_SHARDS": str(world.settings.shards),
+        "SOTTOVOCE_WORKERS": str(world.settings.workers),
+        "SOTTOVOCE_THREADS": str(world.settings.threads),
     }
 
 

@@ -60,10 +60,10 @@ def enrolment(world: Any, chance: random.Random) -> Hostile:
 def upload(world: Any, device: Any, chance: random.Random) -> Hostile:
     good = device.batch(*reports(world, chance))
     body = good if chance.random() < 0.05 else spoilt(good, chance)
-    key = derive_device_key(world.keys.master_keys[-1][1], device_of(body, device.id))
+    key = derive_device_key(world.keys.master_keys[-1].secret or b"", device_of(body, device.id))
     mac = batch_mac(key, body) if chance.random() < 0.9 else "0" * 64
     if chance.random() < 0.1:
-        sealed = seal_upload(world.keys.opening_keys[-1].public, body, mac)
+        sealed = seal_upload(world.keys.sealing_keys[-1].public, body, mac)
         sealed = sealed if chance.random() < 0.5 else bytewise(sealed, chance)
         return Hostile(REPORTS_PATH, {"Content-Type": SEALED_TYPE}, sealed, body)
     headers = {MAC_HEADER: mac, "Content-Type": "application/json"}

@@ -42,7 +42,7 @@ def device_of(body: bytes) -> str:
 def mac_over(body: bytes, path: str) -> str:
     device = device_of(body).encode("utf-8", "replace").decode()
     mac = erase_mac if path == ERASE_PATH else batch_mac
-    return mac(derive_device_key(keys.master_keys[-1][1], device), body)
+    return mac(derive_device_key(keys.master_keys[-1].secret or b"", device), body)
 
 
 class Signed(requests.auth.AuthBase):
@@ -90,7 +90,7 @@ def sealed_batches(draw: st.DrawFn) -> bytes:
     nonce = draw(st.binary(min_size=16, max_size=16)).hex()
     reports = [true_report] * draw(st.integers(1, 256))
     body = encode_batch(device, draw(st.integers(1, 2**32 - 1)), nonce, reports)
-    return seal_upload(keys.opening_keys[-1].public, body, mac_over(body, REPORTS_PATH))
+    return seal_upload(keys.sealing_keys[-1].public, body, mac_over(body, REPORTS_PATH))
 
 
 schemathesis.openapi.media_type(SEALED_TYPE, sealed_batches())

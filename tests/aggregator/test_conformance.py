@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.rotation import rotate_sealing
+from aggregator.kinds import OpeningKey
+from aggregator.rotation import rotate
 from tests.aggregator import contract
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def run_schemathesis(
 
 @pytest.fixture
 def server(world: Any, serve: Callable[[Any], Any]) -> Any:
-    world.keys = rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+    world.keys = rotate(world.settings.keys_file, OpeningKey, date(2026, 11, 30)).keys
     return serve(world)
 
 

@@ -18,8 +18,10 @@ from aggregator import intake
 from aggregator.app import create_app
 from aggregator.batch import Verdict
 from aggregator.connection import Connection
+from aggregator.enrolment_limits import EnrolmentLimits
+from aggregator.kinds import MasterKey, OpeningKey
 from aggregator.problems import _KINDS
-from aggregator.rotation import rotate_sealing
+from aggregator.rotation import retire, rotate
 from aggregator.store import Store
 from aggregator.witness import Witness
 from client_sdk.authentication import MAC_HEADER, erase_mac
@@ -145,7 +147,8 @@ def test_figures_in_the_contract_are_those_of_the_code() -> None:
     assert text["pattern"] == f"^{intake._HEX_RESPONSE.pattern}$"
     answer = SCHEMAS["Answer"]["properties"]
     assert answer["reports"]["items"]["enum"] == [ACCEPTED, *REFUSAL_REASONS]
-    refused = (SCHEMAS[name]["properties"]["verdict"] for name in ("CloneSuspected", "Erased"))
+    names = ("CloneSuspected", "IdentityRevoked", "Erased")
+    refused = (SCHEMAS[name]["properties"]["verdict"] for name in names)
     told = {*answer["verdict"]["enum"], *(verdict["const"] for verdict in refused)}
     assert told == set(get_args(Verdict))
     uploads = DOCUMENT["paths"][REPORTS_PATH]["post"]["requestBody"]
@@ -198,13 +201,34 @@ def sealed_to_a_stranger(world: Any, path: str) -> Any:
 
 
 def plain_where_sealing_is_required(world: Any, path: str) -> Any:
-    rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+    rotate(world.settings.keys_file, OpeningKey, date(2026, 11, 30))
     world.app = contract.conforming(
         create_app(
             store=world.store, keys=world.keys, catalogue=world.catalogue, plain_uploads=False
         )
     )
     return post(world, path, b"{}", Content_Type="application/json")
+
+
+def revoked(world: Any) -> Any:
+    device, path = world.device(), world.settings.keys_file
+    rotate(path, MasterKey, date(2026, 11, 30))
+    world.keys = retire(path, MasterKey, 1, date(2026, 11, 30)).keys
+    world.__post_init__()
+    return world.send(device, device.batch(world.report("theme")))
+
+
+def too_many(world: Any) -> Any:
+    world.app = contract.conforming(
+        create_app(
+            store=world.store,
+            keys=world.keys,
+            catalogue=world.catalogue,
+            limits=EnrolmentLimits(project=1),
+        )
+    )
+    world.enrol()
+    return world.enrol()
 
 
 def while_away(world: Any, path: str) -> Any:
@@ -249,11 +273,13 @@ PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
     (DEVICES, 411, "length_required"): posted(DEVICES_PATH, Transfer_Encoding="chunked"),
     (DEVICES, 413, "too_large"): enrolling(LONG),
     (DEVICES, 415, "unsupported_media"): posted(DEVICES_PATH, b"{}", Content_Type="text/plain"),
+    (DEVICES, 429, "rate_limited"): too_many,
     (DEVICES, 503, "unavailable"): lambda world: while_away(world, DEVICES_PATH),
     (REPORTS, 200, None): uploading(),
     (REPORTS, 400, "malformed"): uploading(lambda body: body[:-1]),
     (REPORTS, 400, "unknown_sealing_key"): lambda w: sealed_to_a_stranger(w, REPORTS_PATH),
     (REPORTS, 401, "bad_mac"): uploading(Sottovoce_MAC="0" * 64),
+    (REPORTS, 401, "identity_revoked"): revoked,
     (REPORTS, 409, "clone_suspected"): cloned,
     (REPORTS, 410, "erased"): erased,
     (REPORTS, 411, "length_required"): posted(REPORTS_PATH, Transfer_Encoding="chunked"),

@@ -1,13 +1,19 @@
 """POST /v1/devices: the server draws the id, and only for those with the write key."""
 
 import io
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
 
 from aggregator.keys import Keys
+from aggregator.kinds import MasterKey
+from aggregator.ring import activated, retired
 from client_sdk.authentication import batch_mac, derive_device_key
 from client_sdk.report import DEVICES_PATH
+
+DAY = date(2026, 11, 30)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}"])
@@ -63,13 +69,20 @@ def test_a_length_that_is_no_number_is_not_taken_for_none(world: Any, length: st
 
 
 def test_old_master_keys_verify_and_the_newest_signs() -> None:
-    ring = (("1", b"a" * 32), ("2", b"b" * 32))
-    old = Keys(ring[:1], b"p" * 32, "w" * 16)
-    device, device_key = old.enrol()
-    rotated = Keys(ring, b"p" * 32, "w" * 16)
+    first = Keys.fresh()
+    device, device_key = first.enrol()
+    second = MasterKey(2, "pending", None, None, b"b" * 32)
+    copied = replace(first, master_keys=(*first.master_keys, second))
+    rotated = replace(first, master_keys=activated(MasterKey, copied.master_keys, 2, DAY))
     mac = batch_mac(device_key, b"body")
     assert rotated.verified(device, b"body", mac) == device_key
     newcomer, newcomer_key = rotated.enrol()
     assert newcomer_key == derive_device_key(b"b" * 32, newcomer)
-    revoked = Keys(ring[1:], b"p" * 32, "w" * 16)
+    # A server where it is still pending takes the uploads of those enrolled where it is active.
+    newcomers = batch_mac(newcomer_key, b"body")
+    assert copied.verified(newcomer, b"body", newcomers) == newcomer_key
+    revoked = replace(first, master_keys=retired(MasterKey, rotated.master_keys, 1, DAY))
     assert revoked.verified(device, b"body", mac) is None
+    assert revoked.revoked(device, b"body", mac) == device_key
+    assert revoked.revoked(newcomer, b"body", newcomers) is None
+    assert revoked.revoked(device, b"other", mac) is None

@@ -21,8 +21,9 @@ from aggregator.embedded import EmbeddedServer
 from aggregator.erasure import erase, erase_again
 from aggregator.fold import Folder
 from aggregator.key_file import KeyFile
+from aggregator.kinds import OpeningKey
 from aggregator.restore import recover
-from aggregator.rotation import rotate_sealing
+from aggregator.rotation import rotate
 from aggregator.server import prepare
 from aggregator.store import Store
 from aggregator.store.layout import Place, Shard
@@ -193,7 +194,7 @@ def test_nobody_else_can_have_a_device_erased(world: Any) -> None:
 
 
 def test_an_erasure_may_be_sealed_and_must_be_where_plain_uploads_are_refused(world: Any) -> None:
-    rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+    rotate(world.settings.keys_file, OpeningKey, date(2026, 11, 30))
     keys = KeyFile(world.settings.keys_file)
     world.app = create_app(
         store=world.store,
@@ -205,7 +206,7 @@ def test_an_erasure_may_be_sealed_and_must_be_where_plain_uploads_are_refused(wo
     device = planted_by_store(world)
     assert ask(world, device).status_code == 415
     body = encode_erasure(device.id, NONCE)
-    (key,) = keys.current().opening_keys
+    (key,) = keys.current().sealing_keys
     sealed = seal_upload(key.public, body, erase_mac(device.key, body))
     answer = world.app.test_client().post(ERASE_PATH, data=sealed, content_type=SEALED_TYPE)
     assert answer.json == {"verdict": "erased", "mac": erased_mac(device.key, NONCE)}
@@ -527,7 +528,7 @@ def test_a_user_has_the_device_erased_here_and_there(
 ) -> None:
     options: dict[str, Any] = {}
     if is_sealed:
-        world.keys = rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+        world.keys = rotate(world.settings.keys_file, OpeningKey, date(2026, 11, 30)).keys
         world.app = create_app(
             store=world.store,
             keys=world.keys,
@@ -535,7 +536,7 @@ def test_a_user_has_the_device_erased_here_and_there(
             clock=lambda: world.now,
             plain_uploads=False,
         )
-        key = world.keys.opening_keys[-1].public
+        key = world.keys.sealing_keys[-1].public
         line = f'[project]\nseal = {{ key = {key.id}, public = "{key.public.hex()}" }}'
         registry = loads(world.registry.text.replace("[project]", line, 1))
 

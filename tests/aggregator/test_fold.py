@@ -1,5 +1,6 @@
 """The fold: sums are right, each report is in them exactly once, whoever races or dies."""
 
+import itertools
 import random
 import threading
 from collections.abc import Callable
@@ -192,6 +193,41 @@ def test_popcounts_are_kept_beside_the_tally(world: Any) -> None:
     popcounts = world.store.popcounts(world.metric("wide"), world.epoch("wide"))
     assert {bits: n for bits, n in enumerate(popcounts) if n} == {0: 1, 1: 1, 2: 1, 3: 2, 2048: 1}
     assert wide_tally(world).n == sum(popcounts)
+
+
+def test_a_folder_that_was_overtaken_in_part_between_any_two_steps_counts_once(
+    redis_url: str, new_world: Callable[..., Any]
+) -> None:
+    # The last of what it read is still there: only the cursor tells, and only if it was read first.
+    world = new_world(redis_url, shards=1)
+    slow = Store.connect(world.settings, world.keys.pseudonym_key)
+    call, commit, steps = slow._call, slow.commit, iter(())
+
+    def overtaken() -> None:
+        if next(steps, None) == 0:
+            Folder(world.store, entries_per_commit=2).fold_shard(0)
+
+    def slow_call(*command: Any) -> Any:
+        overtaken()
+        return call(*command)
+
+    def slow_commit(*arguments: Any) -> bool:
+        overtaken()
+        return commit(*arguments)
+
+    slow._call, slow.commit = slow_call, slow_commit
+    for step in itertools.count():
+        send_own_bits(world, range(5 * step, 5 * step + 5))
+        steps = iter(range(step, -1, -1))
+        Folder(slow).fold_shard(0)
+        was_overtaken = next(steps, None) is None
+        world.folder.fold_once()
+        assert_exactly_once(world, 5 * step + 5)
+        if not was_overtaken:
+            break
+    assert step >= 4  # cursor, entries, frozen epochs, counts, commit
+    slow.close()
+    world.store.close()
 
 
 def test_a_full_store_drains(world: Any) -> None:

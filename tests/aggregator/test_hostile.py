@@ -23,7 +23,8 @@ import psutil
 import pytest
 import redis
 
-from aggregator.rotation import rotate_sealing
+from aggregator.kinds import OpeningKey
+from aggregator.rotation import rotate
 from client_sdk.report import ACCEPTED, REFUSAL_REASONS, REPORTS_PATH
 from tests.aggregator.hostile import Hostile, requests_of
 
@@ -97,7 +98,7 @@ def ask(app: Any, sent: Hostile) -> tuple[int, bytes]:
 @pytest.fixture
 def sealing(world: Any) -> Any:
     """A world that opens sealed uploads too."""
-    world.keys = rotate_sealing(world.settings.keys_file, date(2026, 11, 30), pending=False)
+    world.keys = rotate(world.settings.keys_file, OpeningKey, date(2026, 11, 30)).keys
     world.__post_init__()
     return world
 

@@ -16,6 +16,7 @@ from aggregator.intake import (
     Upload,
     judge,
     parse,
+    parse_erasure,
 )
 from client_sdk.epochs import DAY_SECONDS, day_of, epoch_of
 from client_sdk.registry import loads
@@ -203,6 +204,43 @@ def raw(pattern: str, text: str) -> bytes:
 )
 def test_a_malformed_body_is_refused_by_the_field_that_is_wrong(data: bytes, field: str) -> None:
     assert refused_field(data) == field
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        '"metric": "a:b:c", "metric": "theme"',
+        '"metric": {"x": {"y": 1}}, "metric": "theme"',
+        '"metric": "theme", "\\u006detric": "theme"',
+        '"\\u006detric": "\\u003a", "metric": "theme"',
+    ],
+)
+def test_a_key_given_twice_is_found_however_it_is_written(twice: str) -> None:
+    data = raw('"metric": "theme"', twice)
+    with pytest.raises(Malformed, match="must not give a key twice"):
+        parse(data)
+
+
+def test_an_erasure_gives_no_key_twice() -> None:
+    once = b'{"version": 1, "device": "%s", "nonce": "%s"}' % (b"0" * 32, b"1" * 32)
+    assert parse_erasure(once).nonce == "1" * 32
+    with pytest.raises(Malformed, match="must not give a key twice"):
+        parse_erasure(once.replace(b"{", b'{"nonce": "a:b", '))
+    with pytest.raises(Malformed, match="must not give a key twice"):
+        parse_erasure(once.replace(b'"version": 1', b'"version": 2, "version": 1'))
+
+
+def test_escapes_and_white_space_are_no_second_keys() -> None:
+    data = raw('"metric": "theme"', '"\\u006detric"\n:\t"\\u0074heme"')
+    assert parse(data).reports[0].metric == "theme"
+
+
+def test_what_devices_claim_does_not_decide_how_many_terms_are_kept() -> None:
+    versions = Versions.of([REGISTRY])
+    for epoch in range(0, MOST_EPOCH, 50):
+        judge(parse(body(report("crashed", epoch=epoch))), versions, NOW)
+    judge(parse(body(*(report(name) for name in REGISTRY.metrics))), versions, NOW)
+    assert len(versions._terms) <= len(REGISTRY.metrics) + 1
 
 
 def test_an_error_never_repeats_what_was_sent() -> None:

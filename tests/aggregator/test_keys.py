@@ -10,6 +10,8 @@ import pytest
 
 from aggregator.keys import Keys, KeysError
 
+ENTRY = {"id": 1, "state": "active", "created": None, "since": None, "secret": "0a" * 32}
+
 
 def test_a_key_file_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
@@ -43,14 +45,22 @@ def test_a_missing_key_file_is_not_replaced_by_load(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 3},
+        {"version": 4},
+        {"version": 2},
         {"version": 1},
         {"version": []},
         {"master_keys": []},
         {"master_keys": [{"id": "1", "key": "ab"}]},
-        {"master_keys": [{"id": "1", "key": "0" * 64}] * 2},
+        {"master_keys": [ENTRY, ENTRY]},
+        {"master_keys": [ENTRY | {"state": "retiring"}]},
+        {"master_keys": [ENTRY | {"secret": None}]},
+        {"master_keys": 7},
         {"pseudonym_key": None},
-        {"write_key": "short"},
+        {"write_keys": [ENTRY | {"secret": "short"}]},
+        {"write_keys": []},
+        {"signing_keys": [ENTRY]},
+        {"signing_keys": [ENTRY | {"public": "0" * 64}]},
+        {"read_keys": [ENTRY | {"label": ""}]},
         {"another": 1},
     ],
 )

@@ -8,6 +8,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from aggregator.app import create_app
 from aggregator.embedded import EmbeddedServer
 from aggregator.erasure import erase
 from aggregator.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
+from aggregator.kinds import OpeningKey, ReadKey
 from aggregator.metering import Meter, watch
-from aggregator.opening_keys import OpeningKey
 from aggregator.problems import REFUSALS
 from aggregator.survey import Survey
 from client_sdk.authentication import MAC_HEADER
@@ -111,12 +112,15 @@ def collected(figures: Figures) -> Series:
 def with_sealing_key(world: World) -> World:
     day = datetime.fromtimestamp(NOW, UTC).date()
     key = OpeningKey(1, "active", day - timedelta(days=3), day, b"s" * 32)
-    world.keys = type(world.keys)(
-        world.keys.master_keys,
-        world.keys.pseudonym_key,
-        world.keys.write_key,
-        (key,),
-        {world.keys.master_keys[-1][0]: day - timedelta(days=10)},
+    (master,) = world.keys.master_keys
+    world.keys = replace(
+        world.keys,
+        master_keys=(replace(master, created=day - timedelta(days=10)),),
+        sealing_keys=(key,),
+        read_keys=tuple(
+            ReadKey(number, "active", day - timedelta(days=days), day, b"r" * 32, "ana")
+            for number, days in ((1, 4), (2, 40), (3, 1))
+        ),
     )
     return world
 
@@ -428,6 +432,7 @@ def test_key_ages_are_those_of_the_keys_in_use(world: World) -> None:
     noon = 12 * 3600
     assert value(series, "ldp_key_age_seconds", kind="master") == 10 * 86400 + noon
     assert value(series, "ldp_key_age_seconds", kind="sealing") == 3 * 86400 + noon
+    assert value(series, "ldp_key_age_seconds", kind="read") == 40 * 86400 + noon
 
 
 def test_a_survey_of_all_buckets_tells_what_the_ledger_holds(world: World) -> None:

@@ -16,14 +16,14 @@ import redis
 from aggregator import intake
 from aggregator.batch import Candidate
 from aggregator.closing import close_epoch
-from aggregator.connection import StoreRefused
+from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.embedded import EmbeddedServer
 from aggregator.fold import Folder
 from aggregator.restore import possible_since, recover
 from aggregator.server import prepare
 from aggregator.store import Store
 from aggregator.store.layout import Shard
-from client_sdk.epochs import DAY_SECONDS, day_of
+from client_sdk.epochs import DAY_SECONDS, day_of, epoch_of
 
 NOON = 1_796_040_000.0  # 30 November 2026, 12:00 UTC
 BACKUP_DAY = date(2026, 11, 30)
@@ -178,7 +178,15 @@ def test_a_device_cannot_spend_twice_what_a_backup_has_forgotten(
     answer = restored.send(greedy, body)
     assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0
 
-    done = recover(restored.store, versions(restored), BACKUP_DAY, restored.now)
+    told = []
+    done = recover(
+        restored.store,
+        versions(restored),
+        BACKUP_DAY,
+        restored.now,
+        lambda act, **details: told.append((act, details["backup_of"])),
+    )
+    assert told == [("store_recovered", "2026-11-30")]
     assert (done.charged.devices, done.charged.charged) == (2, 2)
     prepare(restored.settings)
     assert restored.app.test_client().get("/readyz").status_code == 200
@@ -480,7 +488,7 @@ def test_what_may_have_been_charged_is_what_intake_would_have_taken(closed_days:
         known = intake.Versions.of([registry])
         for metric in registry.metrics.values():
             for now in (NOON - 20 * DAY_SECONDS, NOON, NOON + 11.9999 * DAY_SECONDS):
-                today = intake.epoch_of(metric.epoch, day_of(now))
+                today = epoch_of(metric.epoch, day_of(now))
                 series = f"{metric.epoch}:{metric.name}"
                 closed = {series: today - closed_days} if closed_days else {}
                 since = possible_since([metric], closed, now)
@@ -626,6 +634,29 @@ def test_a_backup_of_three_minutes_ago_is_noticed(small: Any, snapshots: Snapsho
     snapshots.restore(before)
     with pytest.raises(StoreRefused, match="was restored from a backup"):
         small.store.check()
+
+
+def test_raises_that_a_dying_store_cut_short_are_no_restored_backup(small: Any) -> None:
+    # Found by killing a store again and again: shards drifted apart, and an upload to the first
+    # told the witness of a generation that the last had never reached.
+    generation = small.store._generation
+    lift = generation.lift
+
+    def cut_short(shard: int, *arguments: Any) -> int:
+        if shard == 2:
+            raise StoreUnavailable("the store cannot be reached")
+        found: int = lift(shard, *arguments)
+        return found
+
+    for _ in range(3):
+        generation.lift = cut_short
+        with pytest.raises(StoreUnavailable):
+            small.store.raise_generation(small.now)
+        generation.lift = lift
+        generation.saw(max(generation.of_shards()))  # as an upload does
+        Store.connect(small.settings, small.keys.pseudonym_key).check()
+    small.store.raise_generation(small.now)
+    assert len(set(generation.of_shards())) == 1
 
 
 def test_the_fold_worker_raises_the_generation_once_a_minute(small: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 from aggregator.app import create_app
 from aggregator.key_file import KeyFile
 from aggregator.keys import Keys, KeysError
-from aggregator.rotation import activate_sealing, retire_sealing, rotate_sealing
+from aggregator.kinds import OpeningKey
+from aggregator.rotation import activate, new, retire, rotate
 from aggregator.server import prepare
 from aggregator.unsealing import require_uploads
 from client_sdk import Client, Registry, loads
@@ -68,7 +69,7 @@ def app_of(world: Any, *, plain_uploads: bool = True) -> Any:
 
 def registry_with(world: Any, keys: Keys) -> Registry:
     """The world's metrics.toml with the newest key in it, as an app would ship it."""
-    key = keys.opening_keys[-1].public
+    key = keys.sealing_keys[-1].public
     line = f'[project]\nseal = {{ key = {key.id}, public = "{key.public.hex()}" }}'
     return loads(world.registry.text.replace("[project]", line, 1))
 
@@ -76,14 +77,14 @@ def registry_with(world: Any, keys: Keys) -> Registry:
 @pytest.fixture
 def sealing(world: Any) -> Any:
     """A world whose key file has an active sealing key, number 1."""
-    world.keys = rotate_sealing(world.settings.keys_file, TODAY, pending=False)
+    world.keys = rotate(world.settings.keys_file, OpeningKey, TODAY).keys
     world.app = app_of(world)
     return world
 
 
 def sealed_batch(world: Any, device: Any, *reports: str) -> bytes:
     body = device.batch(*reports)
-    key = world.keys.opening_keys[-1].public
+    key = world.keys.sealing_keys[-1].public
     return seal_upload(key, body, batch_mac(device.key, body))
 
 
@@ -124,7 +125,7 @@ def test_an_eavesdropper_sees_neither_device_nor_metric_nor_mac(
     assert client.flush()
     client.close()
     (sealed,) = wire.seen
-    body, mac = open_upload(sealing.keys.opening_keys[0].recipient, sealed)
+    body, mac = open_upload(sealing.keys.sealing_keys[0].recipient, sealed)
     batch = json.loads(body)
     assert batch["reports"][0]["metric"] == "theme"
     for hidden in (batch["device"], batch["nonce"], mac, batch["reports"][0]["fingerprint"]):
@@ -155,12 +156,12 @@ def test_a_batch_sealed_to_the_next_key_is_the_same_batch(sealing: Any) -> None:
     device = sealing.device()
     body = device.batch(sealing.report("theme"))
     mac = batch_mac(device.key, body)
-    old = sealing.keys.opening_keys[0].public
+    old = sealing.keys.sealing_keys[0].public
     assert post_sealed(sealing, seal_upload(old, body, mac)).json["verdict"] == "accepted"
-    keys = rotate_sealing(sealing.settings.keys_file, TODAY, pending=False)
-    new = keys.opening_keys[-1].public
-    assert (old.id, new.id) == (1, 2)
-    for key in (new, old):
+    keys = rotate(sealing.settings.keys_file, OpeningKey, TODAY).keys
+    later = keys.sealing_keys[-1].public
+    assert (old.id, later.id) == (1, 2)
+    for key in (later, old):
         assert post_sealed(sealing, seal_upload(key, body, mac)).json["verdict"] == "duplicate"
     # So is the plain form, and an upload sealed by somebody who only saw a plain one.
     assert sealing.send(device, body).json["verdict"] == "duplicate"
@@ -170,10 +171,10 @@ def test_a_batch_sealed_to_the_next_key_is_the_same_batch(sealing: Any) -> None:
 def test_altered_cut_or_foreign_bytes_are_refused_and_change_nothing(sealing: Any) -> None:
     device = sealing.device()
     sealed = sealed_batch(sealing, device, sealing.report("theme"))
-    key = sealing.keys.opening_keys[0].public
+    key = sealing.keys.sealing_keys[0].public
     body = device.batch(sealing.report("theme"))
     before = sealing.contents()
-    other = rotate_sealing(sealing.settings.keys_file, TODAY, pending=False).opening_keys[-1]
+    other = rotate(sealing.settings.keys_file, OpeningKey, TODAY).keys.sealing_keys[-1]
     cases = {
         "flipped": sealed[:-1] + bytes([sealed[-1] ^ 1]),
         "enc flipped": sealed[:3] + bytes([sealed[3] ^ 1]) + sealed[4:],
@@ -202,14 +203,14 @@ def test_altered_cut_or_foreign_bytes_are_refused_and_change_nothing(sealing: An
 def test_a_mac_header_beside_a_sealed_upload_means_nothing(sealing: Any) -> None:
     device = sealing.device()
     body = device.batch(sealing.report("theme"))
-    key = sealing.keys.opening_keys[0].public
+    key = sealing.keys.sealing_keys[0].public
     header = {"Sottovoce-MAC": batch_mac(device.key, body)}
     answer = post_sealed(sealing, seal_upload(key, body, "11" * 32), **header)
     assert answer.status_code == 401
 
 
 def test_the_largest_body_fits_sealed_and_one_byte_more_does_not(sealing: Any) -> None:
-    key = sealing.keys.opening_keys[0].public
+    key = sealing.keys.sealing_keys[0].public
     device = sealing.device()
     report = sealing.report("theme")
     body = device.batch(report)
@@ -230,13 +231,13 @@ def test_a_key_that_does_not_open_is_named_and_nothing_is_counted(sealing: Any, 
     device = sealing.device()
     body = device.batch(sealing.report("theme"))
     if state == "never made":
-        key = sealing.keys.opening_keys[0].public._replace(id=9)
+        key = sealing.keys.sealing_keys[0].public._replace(id=9)
     elif state == "pending":
-        key = rotate_sealing(path, TODAY, pending=True).opening_keys[-1].public
+        key = new(path, OpeningKey, TODAY).keys.sealing_keys[-1].public
     else:
-        key = sealing.keys.opening_keys[0].public
-        rotate_sealing(path, TODAY, pending=False)
-        retire_sealing(path, 1, TODAY)
+        key = sealing.keys.sealing_keys[0].public
+        rotate(path, OpeningKey, TODAY)
+        retire(path, OpeningKey, 1, TODAY)
     before = sealing.contents()
     sealed = seal_upload(key, body, batch_mac(device.key, body))
     answer = post_sealed(sealing, sealed)
@@ -244,19 +245,19 @@ def test_a_key_that_does_not_open_is_named_and_nothing_is_counted(sealing: Any, 
     assert answer.json["type"].endswith(":unknown_sealing_key") and answer.json["field"] == "key"
     assert "mac" not in answer.json and sealing.contents() == before
     if state == "pending":
-        activate_sealing(path, key.id, TODAY)
+        activate(path, OpeningKey, key.id, TODAY)
         assert post_sealed(sealing, sealed).status_code == 200
 
 
 def test_a_client_keeps_its_batch_while_its_key_is_unknown(sealing: Any, tmp_path: Path) -> None:
     path = sealing.settings.keys_file
-    keys = rotate_sealing(path, TODAY, pending=True)
+    keys = new(path, OpeningKey, TODAY).keys
     wire = SealedWire(sealing)
     client = make_client(sealing, registry_with(sealing, keys), wire, tmp_path / "state")
     client.record("theme", "dark")
     assert not client.flush() and not client.flush()
     assert client.status().queued == 1 and theme_reports(sealing) == 0
-    activate_sealing(path, 2, TODAY)
+    activate(path, OpeningKey, 2, TODAY)
     assert client.flush()
     client.close()
     assert client.status().queued == 0 and theme_reports(sealing) == 1
@@ -274,7 +275,7 @@ def test_plain_uploads_can_be_switched_off(sealing: Any) -> None:
     assert sealing.contents() == before
     # Enrolment carries no report and stays plain; the same batch is welcome under its seal.
     assert sealing.enrol(b"{}").status_code == 201
-    key = sealing.keys.opening_keys[0].public
+    key = sealing.keys.sealing_keys[0].public
     sealed = seal_upload(key, body, batch_mac(device.key, body))
     assert post_sealed(sealing, sealed).json["verdict"] == "accepted"
 
@@ -298,7 +299,7 @@ def test_a_server_without_sealing_keys_says_so(world: Any) -> None:
 
 def test_no_answer_to_a_bad_upload_quotes_it(sealing: Any) -> None:
     device = sealing.device()
-    key = sealing.keys.opening_keys[0].public
+    key = sealing.keys.sealing_keys[0].public
     body = json.dumps({"version": 1, "device": device.id, "secret-word": 1}).encode()
     answer = post_sealed(sealing, seal_upload(key, body, batch_mac(device.key, body)))
     assert answer.status_code == 400
@@ -309,15 +310,15 @@ def test_no_answer_to_a_bad_upload_quotes_it(sealing: Any) -> None:
 def test_a_metrics_toml_whose_devices_could_deliver_nothing_is_refused(sealing: Any) -> None:
     path = sealing.settings.keys_file
     plain, shipped = sealing.registry, registry_with(sealing, sealing.keys)
-    without = Keys(sealing.keys.master_keys, b"p" * 32, "w" * 16)
+    without = replace(sealing.keys, sealing_keys=())
     require_uploads(sealing.keys, shipped, plain=False)
     require_uploads(without, plain, plain=True)
     with pytest.raises(KeysError, match="SOTTOVOCE_PLAIN_UPLOADS"):
         require_uploads(sealing.keys, plain, plain=False)
-    rotated = rotate_sealing(path, TODAY, pending=False)
+    rotated = rotate(path, OpeningKey, TODAY).keys
     require_uploads(rotated, shipped, plain=True)  # its key is retiring now
-    renamed = replace(rotated, opening_keys=(replace(rotated.opening_keys[1], id=1),))
-    for keys in (without, renamed, retire_sealing(path, 1, TODAY)):
+    renamed = replace(rotated, sealing_keys=(replace(rotated.sealing_keys[1], id=1),))
+    for keys in (without, renamed, retire(path, OpeningKey, 1, TODAY).keys):
         with pytest.raises(KeysError, match="key 1 with this public key is not"):
             require_uploads(keys, shipped, plain=True)
 

@@ -166,3 +166,39 @@ def test_errors_are_problem_documents_over_http_too(world: Any, server: Any) -> 
     answer = server.post(device, body)
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert json.loads(answer.text)["field"] == "body"
+
+
+def test_answers_are_not_to_be_kept_and_tell_no_versions(world: Any, server: Any) -> None:
+    shown = {"Authorization": f"Bearer {world.keys.write_key}"}
+    answers = [
+        requests.post(server.url + DEVICES_PATH, headers=shown, timeout=10),
+        requests.post(server.url + DEVICES_PATH, timeout=10),
+        server.post(world.device(), b"{}"),
+        requests.get(server.url + "/livez", timeout=10),
+        requests.get(server.url + "/nowhere", timeout=10),
+    ]
+    assert [answer.status_code for answer in answers] == [201, 401, 400, 200, 404]
+    for answer in answers:
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert not any(digit in answer.headers.get("Server", "") for digit in "0123456789")
+        assert "Set-Cookie" not in answer.headers and "X-RateLimit-Limit" not in answer.headers
+
+
+def test_no_header_of_a_peer_changes_path_or_address(world: Any, server: Any) -> None:
+    """The client is on this machine, which gunicorn would trust by default."""
+    for name, value in (
+        ("SCRIPT_NAME", "/livez"),
+        ("PATH_INFO", "/livez"),
+        ("Script-Name", "/livez"),
+        ("Path-Info", "/livez"),
+        ("X-Forwarded-Prefix", "/nowhere"),
+        ("X-Original-URL", "/livez"),
+        ("X-HTTP-Method-Override", "GET"),
+    ):
+        head = f"GET /nowhere HTTP/1.1\nHost: a\n{name}: {value}\nConnection: close\n\n"
+        answer, _ = raw(server, head)
+        assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400")), (name, answer[:80])
+    line = "PROXY TCP4 192.0.2.1 192.0.2.2 4000 80\nGET /livez HTTP/1.1\nHost: a\n\n"
+    answer, _ = raw(server, line)
+    assert answer.startswith(b"HTTP/1.1 400")

@@ -60,6 +60,20 @@ def test_64_uploads_at_once_cannot_overspend(world: Any) -> None:
     assert all(answer.spent <= 1_900_000 for answer in answers)
 
 
+def test_a_batch_that_cannot_be_appended_leaves_no_trace(world: Any) -> None:
+    # Lua is not rolled back: whatever came before the failed write would stay.
+    device = world.device()
+    body = device.batch(world.report("theme", 1), world.report("home_page"))
+    stream = Shard(world.store._layout.place(device.id).shard).key("stream")
+    with redis.Redis.from_url(world.redis_url) as client:
+        client.set(stream, "no stream")
+        assert world.send(device, body).status_code == 500
+        client.delete(stream)
+    assert world.contents() == {}
+    answer = world.send(device, body).json
+    assert (answer["verdict"], answer["reports"]) == ("accepted", ["accepted"] * 2)
+
+
 def test_a_memoized_metric_is_charged_once_in_a_life(world: Any) -> None:
     device = world.device()
     week = world.epoch("home_page")

@@ -180,7 +180,7 @@ class Trusting(Keys):
     """The control: a server that takes any MAC for the one it should be."""
 
     def verified(self, device: str, body: bytes, mac: str) -> bytes | None:
-        return derive_device_key(self.master_keys[-1][1], device)
+        return derive_device_key(self.master_keys[-1].secret or b"", device)
 
 
 def test_no_key_and_no_mac_of_another_device_can_be_had(
@@ -224,7 +224,7 @@ def test_no_key_and_no_mac_of_another_device_can_be_had(
     answers.append(replayed.status_code)
     assert world.contents() == before and world.store.spent(victim.id) is None
 
-    keyring = Trusting(world.keys.master_keys, world.keys.pseudonym_key, world.keys.write_key)
+    keyring = Trusting(world.keys.pseudonym_key, world.keys.master_keys, world.keys.write_keys)
     world.app = create_app(store=world.store, keys=keyring, catalogue=Catalogue(world.store))
     control = [world.send(forged, key).status_code for key in list(keys)[:1]]
     note(

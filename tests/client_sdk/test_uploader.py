@@ -182,6 +182,13 @@ FORGERIES: dict[str, Callable[[Any, bytes], Reply]] = {
     "forged 409": lambda s, body: s.signed(
         body, status=409, verdict="clone_suspected", reports=[], key=bytes(32)
     ),
+    "foreign revocation": lambda s, body: s.signed(
+        body, status=401, verdict="identity_revoked", reports=[], key=bytes(32)
+    ),
+    "revocation told with 200": lambda s, body: s.signed(
+        body, verdict="identity_revoked", reports=[]
+    ),
+    "unsigned 401": lambda s, body: Reply(401, b'{"verdict": "identity_revoked"}'),
     "unsigned 409": lambda s, body: Reply(409, b'{"verdict": "clone_suspected"}'),
     "409 with an accepted batch": lambda s, body: s.signed(body, status=409),
     "malformed, says the server": lambda s, body: Reply(400, b"{}"),
@@ -219,6 +226,30 @@ def test_a_genuine_409_ends_reporting_for_good(state: State, server: Any) -> Non
     assert run(again, server).kind == "suspended"
     assert len(server.bodies) == 1
     again.close()
+
+
+def test_a_device_whose_identity_was_revoked_enrols_anew_and_keeps_what_it_spent(
+    state: State, server: Any
+) -> None:
+    spool(state, '{"a":1}', '{"b":2}')
+    server.answer = lambda body: server.signed(body, spent=7_000_000)
+    run(state, server)
+    secret, refused = state.secret, Counter[str]()
+    spool(state, '{"c":3}')
+    server.answer = lambda body: server.signed(
+        body, status=401, verdict="identity_revoked", reports=[]
+    )
+    assert run(state, server, refused) == Outcome("later")
+    # That batch may have been counted, its answer lost; sent anew it would count twice.
+    assert refused == {"identity_revoked": 1} and state.queued() == 0
+    assert (state.device, state.device_key, server.enrolments) == (None, b"", 1)
+    server.device, server.key = "5" * 32, bytes(32)
+    server.answer = server.accepted
+    spool(state, '{"d":4}')
+    assert run(state, server, refused).kind == "done"
+    sent = json.loads(server.bodies[-1])
+    assert (sent["device"], sent["sequence"], sent["reports"]) == ("5" * 32, 1, [{"d": 4}])
+    assert server.enrolments == 2 and state.secret == secret and spent(state) == 7_000_000
 
 
 @pytest.mark.parametrize("status", [429, 503])

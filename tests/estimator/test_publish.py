@@ -78,7 +78,23 @@ def test_an_open_epoch_is_closed_early_only_on_demand(source, tmp_path):
     with pytest.raises(NotPublishable, match=r"until 2026-12-10 00:00 UTC; --close"):
         publish_epoch(source, tmp_path, now, "theme", "2026-W49", early=False)
     assert source.closed == []
-    (outcome,) = publish_epoch(source, tmp_path, now, "theme", "2026-W49", early=True)
+
+    def refusing(act, **details):
+        raise OSError("the administrators' log cannot be written")
+
+    with pytest.raises(OSError, match="log"):
+        publish_epoch(source, tmp_path, now, "theme", "2026-W49", early=True, record=refusing)
+    assert source.closed == []
+    told = []
+
+    def record(act, **details):
+        told.append((act, details, list(source.closed)))
+
+    (outcome,) = publish_epoch(
+        source, tmp_path, now, "theme", "2026-W49", early=True, record=record
+    )
+    # Before it is done.
+    assert told == [("epoch_closed_early", {"metric": "theme", "epoch": "2026-W49"}, [])]
     assert outcome.status == "OK"
     assert source.closed[0] == ("theme", WEEK)
 

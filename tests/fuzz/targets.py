@@ -12,7 +12,7 @@ from aggregator.body import JSON_TYPE, read_json_body, read_upload
 from aggregator.catalogue import Versions
 from aggregator.intake import Malformed, judge, parse, parse_enrolment
 from aggregator.keys import Keys
-from aggregator.opening_keys import OpeningKey
+from aggregator.kinds import MasterKey, OpeningKey, WriteKey
 from aggregator.problems import Problem
 from aggregator.unsealing import unsealed
 from client_sdk.hpke import KEY_BYTES, CannotOpen, Recipient
@@ -71,7 +71,12 @@ DAY = date(2026, 11, 30)
 ACTIVE = OpeningKey(1, "active", DAY, DAY, b"\x11" * 32)
 RETIRED = OpeningKey(2, "retired", DAY, DAY, None)
 PENDING = OpeningKey(3, "pending", DAY, DAY, b"\x33" * 32)
-KEYS = Keys((("1", b"m" * 32),), b"p" * 32, "w" * 16, (ACTIVE, RETIRED, PENDING))
+KEYS = Keys(
+    b"p" * 32,
+    (MasterKey(1, "active", DAY, DAY, b"m" * 32),),
+    (WriteKey(1, "active", DAY, DAY, b"w" * 16),),
+    (ACTIVE, RETIRED, PENDING),
+)
 RECIPIENT = Recipient(b"\x22" * 32)
 
 

@@ -37,18 +37,18 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def listed(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str, str]]:
+def listed(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int, str]]:
     capsys.readouterr()
     assert main(["keys", "--json"]) == 0
     entries = json.loads(capsys.readouterr().out)["keys"]
-    return [(entry["ring"], entry["id"], entry["state"]) for entry in entries]
+    return [(entry["kind"], entry["id"], entry["state"]) for entry in entries]
 
 
 def secrets_of(path: Path) -> list[str]:
     document = json.loads(path.read_text())
-    held = [entry["key"] for entry in document["master_keys"]]
-    held += [entry["private"] for entry in document["sealing_keys"] if entry["private"]]
-    return [*held, document["pseudonym_key"], document["write_key"]]
+    rings = [ring for name, ring in document.items() if name.endswith("_keys")]
+    held = [entry["secret"] for ring in rings for entry in ring if entry["secret"]]
+    return [*held, document["pseudonym_key"]]
 
 
 def test_the_line_that_rotation_prints_fits_metrics_toml(
@@ -57,35 +57,71 @@ def test_the_line_that_rotation_prints_fits_metrics_toml(
     assert main(["keys", "rotate", "sealing"]) == 0
     (line,) = re.findall(r"^seal = .*$", capsys.readouterr().out, re.MULTILINE)
     registry = loads(REGISTRY.format(seal=line))
-    assert registry.seal == Keys.load(path).opening_keys[0].public
+    assert registry.seal == Keys.load(path).sealing_keys[0].public
 
 
 def test_a_life_of_keys(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert listed(capsys) == [("master", "1", "signs")]
-    for arguments in (
-        ["rotate", "sealing"],
-        ["rotate", "sealing", "--pending"],
-        ["activate", "2"],
-        ["rotate", "master"],
-        ["retire", "1"],
-    ):
-        assert main(["keys", *arguments]) == 0
+    fresh = [("master", 1, "active"), ("write", 1, "active"), ("signing", 1, "active")]
+    assert listed(capsys) == fresh
+    for kind in ("master", "write", "sealing", "signing"):
+        for arguments in (["rotate", kind], ["new", kind]):
+            assert main(["keys", *arguments]) == 0
+        (pending,) = [n for name, n, state in listed(capsys) if (name, state) == (kind, "pending")]
+        assert main(["keys", "activate", kind, str(pending)]) == 0
+        assert main(["keys", "retire", kind, "1"]) == 0
+    assert main(["keys", "new", "read", "--label", "Ana at HQ"]) == 0
+    assert main(["keys", "new", "read", "--label", "grafana"]) == 0
+    assert main(["keys", "retire", "read", "1"]) == 0
     assert listed(capsys) == [
-        ("master", "1", "verifies"),
-        ("master", "2", "signs"),
-        ("sealing", "1", "retired"),
-        ("sealing", "2", "active"),
+        ("master", 1, "retired"),
+        ("master", 2, "retiring"),
+        ("master", 3, "active"),
+        ("write", 1, "retired"),
+        ("write", 2, "retiring"),
+        ("write", 3, "active"),
+        ("sealing", 1, "retired"),
+        ("sealing", 2, "active"),
+        ("signing", 1, "retired"),
+        ("signing", 2, "retiring"),
+        ("signing", 3, "active"),
+        ("read", 1, "retired"),
+        ("read", 2, "active"),
     ]
 
 
 def test_a_pending_key_is_not_to_be_shipped_yet(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["keys", "rotate", "sealing", "--pending"]) == 0
+    assert main(["keys", "new", "sealing"]) == 0
     told = capsys.readouterr().out
-    assert "seal = " not in told and "keys activate 1" in told
-    assert main(["keys", "activate", "1"]) == 0
+    assert "seal = " not in told and "keys activate sealing 1" in told
+    assert main(["keys", "activate", "sealing", "1"]) == 0
     assert "seal = { key = 1" in capsys.readouterr().out
+
+
+def test_the_text_of_a_read_key_is_shown_once_and_stored_nowhere(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["keys", "new", "read", "--label", "ana", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["label"] == "ana" and made["state"] == "active"
+    keys = Keys.load(path)
+    assert keys.may_read(made["text"]) and not keys.may_read(made["text"] + "x")
+    assert made["text"] not in path.read_text()
+    assert main(["keys", "retire", "read", "1"]) == 0
+    assert not Keys.load(path).may_read(made["text"])
+
+
+def test_a_new_write_key_is_shown_and_the_old_one_enrols_until_it_is_retired(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = Keys.load(path).write_key
+    assert main(["keys", "rotate", "write", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["text"]
+    keys = Keys.load(path)
+    assert shown == keys.write_key != old and keys.may_enrol(old) and keys.may_enrol(shown)
+    assert main(["keys", "retire", "write", "1"]) == 0
+    assert not Keys.load(path).may_enrol(old) and Keys.load(path).may_enrol(shown)
 
 
 def test_no_output_holds_a_secret(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,12 +129,14 @@ def test_no_output_holds_a_secret(path: Path, capsys: pytest.CaptureFixture[str]
     for arguments in (
         ["rotate", "sealing"],
         ["rotate", "master"],
-        ["rotate", "sealing", "--pending"],
-        ["activate", "2"],
+        ["rotate", "signing"],
+        ["new", "sealing"],
+        ["activate", "sealing", "2"],
         [],
         ["--json"],
-        ["retire", "1"],
-        ["retire", "1"],
+        ["list"],
+        ["retire", "sealing", "1"],
+        ["retire", "sealing", "1"],
     ):
         main(["keys", *arguments])
         held += secrets_of(path)
@@ -112,6 +150,7 @@ def test_ages_are_days_and_unknown_for_keys_of_old_files(
 ) -> None:
     main(["keys", "rotate", "master"])
     document = json.loads(path.read_text())
+    document["master_keys"][0]["created"] = None
     document["master_keys"][1]["created"] = "2020-01-01"
     path.write_text(json.dumps(document))
     capsys.readouterr()
@@ -119,15 +158,19 @@ def test_ages_are_days_and_unknown_for_keys_of_old_files(
     rows = capsys.readouterr().out.splitlines()
     days = (datetime.now(UTC).date() - datetime(2020, 1, 1).date()).days
     assert "unknown" in rows[2] and str(days) in rows[3]
-    assert "no sealing key" in rows[4]
+    assert "no sealing key" in rows[6]
 
 
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        (["retire", "1"], "must have a sealing key 1, it has none"),
-        (["activate", "7"], "must have a sealing key 7, it has none"),
-        (["rotate", "master", "--pending"], "for sealing keys"),
+        (["retire", "sealing", "1"], "must have a sealing key 1, it has none"),
+        (["activate", "sealing", "7"], "must have a sealing key 7, it has none"),
+        (["activate", "master", "1"], "make another (sottovoce keys new master)"),
+        (["retire", "master", "1"], "make another first (sottovoce keys rotate master)"),
+        (["rotate", "read"], "sottovoce keys new read --label WHO"),
+        (["new", "read"], "a label must match"),
+        (["new", "master", "--label", "me"], "for read keys"),
         (["--data", "nowhere"], "must be readable"),
     ],
 )
@@ -142,4 +185,4 @@ def test_what_cannot_be_done_is_said_and_nothing_is_changed(
 
 def test_data_names_the_directory_of_up(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "--data", str(path.parent), "rotate", "sealing"]) == 0
-    assert len(Keys.load(path).opening_keys) == 1
+    assert len(Keys.load(path).sealing_keys) == 1

@@ -3,14 +3,19 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import redis
 import requests
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
+from aggregator.keys import Keys
 from client_sdk import Client
 from client_sdk.epochs import label
 from client_sdk.pending import current_epoch
@@ -64,7 +69,7 @@ class Running:
         )
         assert printed["endpoint"] == f"http://127.0.0.1:{self.port}"
         self.metrics = printed["metrics"]
-        self.write_key = json.loads((data / "keys.json").read_text())["write_key"]
+        self.write_key = Keys.load(data / "keys.json").write_key
 
     def report(self, state: Path, value: str) -> None:
         client = Client(
@@ -155,4 +160,71 @@ def test_what_was_reported_survives_the_end_of_everything(sottovoce, metrics, tm
     assert shown_again == shown
     system.process.send_signal(signal.SIGINT)
     assert system.process.wait(30) in (0, 130)
+    wait_until(lambda: not processes_naming(data), 40)
+
+
+def store_of(system: Running) -> redis.Redis:
+    (socket,) = [path for path in (system.data / "store").rglob("*.sock") if path.is_socket()]
+    return redis.Redis(unix_socket_path=str(socket), retry=Retry(NoBackoff(), 0))
+
+
+def status(system: Running, path: str) -> int:
+    return requests.get(f"http://127.0.0.1:{system.port}{path}", timeout=20).status_code
+
+
+@pytest.mark.slow
+def test_a_killed_store_is_started_again_while_the_server_lives(sottovoce, metrics, tmp_path):
+    system = Running(sottovoce, metrics, tmp_path / "data")
+    system.report(tmp_path / "before", "dark")
+    with store_of(system) as store:
+        os.kill(store.info("server")["process_id"], signal.SIGKILL)
+        assert status(system, "/livez") == 200
+        wait_until(lambda: status(system, "/readyz") == 200)
+        system.report(tmp_path / "after", "light")
+    ledger = json.loads(command(tmp_path / "data", "ledger", "--json").stdout)
+    assert ledger["devices"] == 2
+    system.process.send_signal(signal.SIGTERM)
+    _, said = system.process.communicate(timeout=30)
+    assert "the store has ended, see " in said and "starting it again in 0.5 s" in said
+    wait_until(lambda: not processes_naming(tmp_path / "data"), 40)
+
+
+@pytest.mark.slow
+def test_a_full_disk_stops_the_store_and_room_brings_it_back_with_all_it_acknowledged(
+    sottovoce, metrics, tmp_path
+):
+    # With appendfsync always the store ends when it cannot write. What may not grow here is each of
+    # its files, which needs neither root nor a disk to fill.
+    data = tmp_path / "data"
+    system = Running(sottovoce, metrics, data)
+    for device in range(3):
+        system.report(tmp_path / f"device{device}", "dark")
+    with store_of(system) as store:
+        pid = store.info("server")["process_id"]
+    (log,) = (data / "store" / "appendonlydir").glob("*.incr.aof")
+    full = (log.stat().st_size + 64, resource.RLIM_INFINITY)
+    for process in (system.process.pid, pid):  # a store that is started again has its parent's
+        resource.prlimit(process, resource.RLIMIT_FSIZE, full)
+    client = Client(
+        metrics,
+        endpoint=f"http://127.0.0.1:{system.port}",
+        write_key=system.write_key,
+        enabled=True,
+        respect_environment=False,
+        state_dir=tmp_path / "waiting",
+    )
+    client.record("theme", "light")
+    assert not client.flush(5)
+    assert client.status().queued == 1
+    assert status(system, "/livez") == 200 and status(system, "/readyz") == 503
+    assert system.process.poll() is None
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    resource.prlimit(system.process.pid, resource.RLIMIT_FSIZE, unlimited)
+    wait_until(lambda: status(system, "/readyz") == 200)
+    client.close()
+    system.report(tmp_path / "after", "light")
+    ledger = json.loads(command(data, "ledger", "--json").stdout)
+    assert ledger["devices"] == 4
+    system.process.send_signal(signal.SIGTERM)
+    system.process.communicate(timeout=30)
     wait_until(lambda: not processes_naming(data), 40)

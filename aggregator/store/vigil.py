@@ -1,0 +1,43 @@
+"""The vigil: makes sure, every few seconds of uploads, that the store may still be used.
+
+What is checked at start can change under a running server: an operator sets a policy that evicts,
+a newer version takes the store over.
+"""
+
+import time
+from collections.abc import Callable
+
+from aggregator.connection import Connection
+from aggregator.store.admission import check_policy
+from aggregator.store.migrations import require_newest
+
+_SECONDS = 2.0
+
+
+class Vigil:
+    """What one process has seen; safe for threads, of which two may look at once.
+
+    Args:
+        connection: To the store.
+        monotonic: A clock in seconds.
+    """
+
+    def __init__(
+        self, connection: Connection, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._connection = connection
+        self._monotonic = monotonic
+        self._sound_until = float("-inf")
+
+    def keep(self) -> None:
+        """Look, unless the store was found sound a moment ago.
+
+        Raises:
+            StoreRefused, StoreUnavailable: It must not be used now, or cannot be asked.
+        """
+        now = self._monotonic()
+        if now < self._sound_until:
+            return
+        check_policy(self._connection)
+        require_newest(self._connection)
+        self._sound_until = now + _SECONDS
