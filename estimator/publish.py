@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from aggregator.record import Record, unrecorded
+from aggregator.signing import Signing
 from client_sdk.epochs import day_of, first_day, parse
 from client_sdk.metric import Metric
 from estimator.due import Due, Source, due, due_at, series
@@ -25,6 +26,7 @@ from estimator.plausibility import judge
 from estimator.pool import poolable
 from estimator.release import POOLED, Release, compose, compose_pooled
 from estimator.release_files import path_of, write
+from estimator.signatures import write_public_keys
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ def publish_due(
     directory: Path,
     now: float,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    signing: Signing | None = None,
 ) -> list[Outcome]:
     """Publish every epoch whose end and grace have passed and that is not released yet.
 
@@ -65,6 +68,7 @@ def publish_due(
         directory: Of the releases; one publisher at a time works in it, others wait.
         now: Unix time in seconds.
         progress: Told, after each epoch, how many are done and how many were due.
+        signing: The keys that releases are signed with; None leaves them unsigned.
 
     Returns:
         What was done; nothing for what had been released before.
@@ -74,10 +78,10 @@ def publish_due(
     with _only_publisher(directory):
         waiting = list(due(source, directory, now))
         for done, each in enumerate(waiting, start=1):
-            outcomes += _publish(source, directory, each, lifetime)
+            outcomes += _publish(source, directory, each, lifetime, signing)
             progress(done, len(waiting))
         if any(outcome.path for outcome in outcomes):
-            write_index(directory, source.project())
+            _finish(directory, source, signing)
     return outcomes
 
 
@@ -90,6 +94,7 @@ def publish_epoch(
     *,
     early: bool,
     record: Record = unrecorded,
+    signing: Signing | None = None,
 ) -> list[Outcome]:
     """Publish one epoch of one metric, also if it was released before.
 
@@ -102,6 +107,7 @@ def publish_epoch(
         early: Close an epoch that is still open. Irrevocable: reports that are under way will
             be refused, also those of earlier epochs.
         record: Told before an epoch is closed early.
+        signing: The keys that releases are signed with; None leaves them unsigned.
 
     Raises:
         NotPublishable: No such metric or epoch, it has not begun, is still open, or is empty.
@@ -126,9 +132,17 @@ def publish_epoch(
         reporting = tuple(v for v in versions if epoch in source.epochs_with_reports(v))
         if not reporting:
             raise NotPublishable(f"{name}: epoch {epoch_label} holds no reports")
-        outcomes = _publish(source, directory, Due(reporting, epoch), cache(source.lifetime))
-        write_index(directory, source.project())
+        outcomes = _publish(
+            source, directory, Due(reporting, epoch), cache(source.lifetime), signing
+        )
+        _finish(directory, source, signing)
         return outcomes
+
+
+def _finish(directory: Path, source: Source, signing: Signing | None) -> None:
+    write_index(directory, source.project())
+    if signing is not None:
+        write_public_keys(directory, signing.public)
 
 
 def _find(metrics: Iterable[Metric], name: str, text: str) -> tuple[list[Metric], int]:
@@ -145,7 +159,11 @@ def _find(metrics: Iterable[Metric], name: str, text: str) -> tuple[list[Metric]
 
 
 def _publish(
-    source: Source, directory: Path, each: Due, lifetime: Callable[[], Lifetime]
+    source: Source,
+    directory: Path,
+    each: Due,
+    lifetime: Callable[[], Lifetime],
+    signing: Signing | None,
 ) -> list[Outcome]:
     versions, epoch, name, text = each.versions, each.epoch, each.metric, each.label
     try:
@@ -157,7 +175,8 @@ def _publish(
     outcomes, standing = [], []
     for version in versions:
         try:
-            release, _ = write(_composed(source, version, project, epoch, lifetime), directory)
+            composed = _composed(source, version, project, epoch, lifetime)
+            release, _ = write(composed, directory, signing)
             write_pages(release, directory)
         except Exception as error:  # The same: the next version may well be fine.
             log.exception("%s %s %s could not be published", name, text, version.fingerprint)
@@ -165,7 +184,7 @@ def _publish(
             continue
         standing.append(release)
         outcomes.append(_outcome(release, directory))
-    return outcomes + _pooled(versions, standing, directory)
+    return outcomes + _pooled(versions, standing, directory, signing)
 
 
 def _composed(
@@ -177,7 +196,10 @@ def _composed(
 
 
 def _pooled(
-    versions: Sequence[Metric], standing: Sequence[Release], directory: Path
+    versions: Sequence[Metric],
+    standing: Sequence[Release],
+    directory: Path,
+    signing: Signing | None,
 ) -> list[Outcome]:
     """Publish the release over all versions, once every one of them has its own."""
     published = [release for release in standing if release.estimates is not None]
@@ -185,7 +207,7 @@ def _pooled(
     if len(standing) < len(versions) or not poolable(parts):
         return []
     try:
-        release, _ = write(compose_pooled(versions[-1], published), directory)
+        release, _ = write(compose_pooled(versions[-1], published), directory, signing)
         write_pages(release, directory)
     except Exception as error:
         first = published[0]

@@ -4,10 +4,12 @@ The JSON file decides; whoever publishes a second time gets it back as it is, by
 """
 
 import json
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from aggregator.signing import Signing
 from estimator.errors import DocumentError
 from estimator.estimate import Estimate, Estimates
 from estimator.lifetime import Lifetime
@@ -15,6 +17,7 @@ from estimator.misfit import Misfit
 from estimator.plausibility import Plausibility
 from estimator.release import SCHEMA, Channels, Privacy, Release
 from estimator.release_table import as_csv
+from estimator.signatures import Finding, fault_of, sign_document
 from estimator.whole_files import write_once
 
 
@@ -23,19 +26,34 @@ def path_of(directory: Path, metric: str, epoch_label: str, fingerprint: str) ->
     return directory / metric / f"{epoch_label}.{fingerprint}.json"
 
 
-def write(release: Release, directory: Path) -> tuple[Release, bool]:
+def write(
+    release: Release, directory: Path, signing: Signing | None = None
+) -> tuple[Release, bool]:
     """Publish a release, unless that has been done.
+
+    Args:
+        release: What to publish.
+        directory: Of the releases; with `signing`, one process at a time may write there.
+        signing: The keys that releases are signed with; None leaves them unsigned.
 
     Returns:
         The release as it stands on disk, and whether this call has put it there.
 
     Raises:
         OSError: It cannot be written; nothing half-written is visible.
-        DocumentError: A file of that name exists and is no release.
+        DocumentError: A file of that name exists and is no release, or none that we have signed.
+        RotationError: There is no key to sign with.
     """
     path = path_of(directory, release.metric, release.epoch, release.fingerprint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    created = write_once(path, release.text().encode())
+    content = release.text().encode()
+    if signing is not None and not path.exists():
+        sign_document(path, content, signing.sign)
+    created = write_once(path, content)
+    fault = None if signing is None else fault_of(path, signing.public)
+    if fault is not None:
+        # Never signed afterwards: somebody may have put it there before its epoch was due.
+        raise DocumentError(path.name, f"{fault}; move it away to publish the epoch", str(path))
     standing = read(path)
     # Also mends a publisher that died between the two files.
     write_once(path.with_suffix(".csv"), as_csv(standing).encode())
@@ -55,6 +73,19 @@ def releases(directory: Path) -> list[Release]:
     """
     found = [read(path) for path in directory.glob("*/*.json")]
     return sorted(found, key=lambda r: (r.metric, r.first_day, r.epoch, r.fingerprint))
+
+
+def check_tables(directory: Path) -> Iterator[Finding]:
+    """Yield the CSV files that do not say what their documents say, or are missing."""
+    for path in sorted(directory.glob("*/*.json")):
+        table = path.with_suffix(".csv")
+        try:
+            if table.read_bytes() != as_csv(read(path)).encode():
+                yield Finding(table, "does not say what the document says")
+        except FileNotFoundError:
+            yield Finding(table, "is missing")
+        except DocumentError as error:
+            yield Finding(path, str(error))
 
 
 def read(path: Path) -> Release:

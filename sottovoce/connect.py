@@ -6,12 +6,18 @@ from aggregator.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
 from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
+from aggregator.signing import Signing
 from aggregator.store import Store
 
 
 def admin_log(settings: ServerSettings) -> AdminLog:
     """Return the log that this process's acts go to."""
     return AdminLog.beside(settings.keys_file, Keys.load(settings.keys_file).pseudonym_key)
+
+
+def signing(settings: ServerSettings) -> Signing:
+    """Return the keys of now that releases are signed with."""
+    return Keys.load(settings.keys_file).signing
 
 
 def connect() -> tuple[ServerSettings, Store, Catalogue]:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TextIO
 
+from aggregator.keys import Keys
 from aggregator.settings import ServerSettings
 from client_sdk import Registry, loads
 from client_sdk.epochs import day_of, label
@@ -159,11 +160,14 @@ class Demo:
         with Progress("devices", self.devices, self.progress) as progress:
             tour = run_fleet(plan, self.devices, self.complete, 2, progress.advance)
         source = StoreSource(system.store, system.catalogue)
+        signing = Keys.load(self.output / "keys.json").signing
         releases = {}
         for name, metric in registry.metrics.items():
             self._say(f"Closing the epoch of {name} and publishing")
             epoch = label(metric.epoch, current_epoch(metric, self.now))
-            (outcome,) = publish_epoch(source, system.releases, self.now, name, epoch, early=True)
+            (outcome,) = publish_epoch(
+                source, system.releases, self.now, name, epoch, early=True, signing=signing
+            )
             if outcome.path is None:
                 raise OSError(f"{name} could not be published: {outcome.reason}")
             releases[name] = read(outcome.path)

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from estimator.publish import publish_due, publish_epoch
     from estimator.publish_figures import note
     from estimator.source import StoreSource
-    from sottovoce.connect import admin_log, connect
+    from sottovoce.connect import admin_log, connect, signing
     from sottovoce.system import releases_directory
 
     directory = args.releases or releases_directory()
@@ -55,14 +55,21 @@ def run(args: argparse.Namespace) -> int:
         metric, epoch = args.close
         log = admin_log(settings)
         outcomes = publish_epoch(
-            source, directory, now, metric, epoch, early=True, record=log.record
+            source,
+            directory,
+            now,
+            metric,
+            epoch,
+            early=True,
+            record=log.record,
+            signing=signing(settings),
         )
         log.anchor(store.log_heads)
     else:
         source.close_again()
         close_due(source, now)
         with Progress("epochs") as progress:
-            outcomes = publish_due(source, directory, now, progress.set)
+            outcomes = publish_due(source, directory, now, progress.set, signing(settings))
         note(store.figures, outcomes, now)
     _print(outcomes, args.json)
     return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0

@@ -6,6 +6,10 @@ estimates of that release. --csv FILE writes every selected estimate as one tabl
 METRIC --change EPOCH EPOCH: by how much shares have changed. METRIC --average EPOCH...: their mean
 over epochs. Both with errors that hold although the same devices report again and again.
 --schema: the JSON schema of release files.
+
+verify: check every release's signature, and that tables say what the signed documents say. The
+public keys are those of --keys, else of the server's key file if it is here, else those that lie
+beside the releases, which show changes but not a forger of both. Exit status 1 if there is a fault.
 """
 
 import argparse
@@ -24,12 +28,15 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("metric", nargs="?", help="only this metric")
+    parser.add_argument("metric", nargs="?", help="only this metric; or `verify`")
     parser.add_argument("epoch", nargs="?", help="only this epoch, like 2026-W49")
     parser.add_argument(
         "--releases",
         type=Path,
         help="directory of the release files (SOTTOVOCE_RELEASES, releases)",
+    )
+    parser.add_argument(
+        "--keys", type=Path, metavar="FILE", help="with verify: public keys (signing_keys.json)"
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--change", nargs=2, metavar="EPOCH", help="compare two epochs of METRIC")
@@ -49,6 +56,12 @@ def run(args: argparse.Namespace) -> int:
     directory = args.releases or releases_directory()
     if not directory.is_dir():
         raise ValueError(f"{directory} is no directory; --releases or SOTTOVOCE_RELEASES names it")
+    if args.metric == "verify" and not (directory / "verify").is_dir():
+        from sottovoce.verify_releases import verify
+
+        return verify(directory, args.keys, as_json=args.json)
+    if args.keys is not None:
+        raise ValueError("--keys goes with verify")
     found = [
         release
         for release in releases(directory)

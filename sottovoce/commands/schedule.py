@@ -27,19 +27,20 @@ def run(args: argparse.Namespace) -> int:
     from estimator.schedule import progress_log
     from estimator.schedule import run as run_schedule
     from estimator.source import StoreSource
-    from sottovoce.connect import connect
+    from sottovoce.connect import connect, signing
     from sottovoce.system import releases_directory
 
     if args.every < 1:
         raise ValueError(f"--every must be at least 1 second, got {args.every}")
-    _, store, catalogue = connect()
+    settings, store, catalogue = connect()
     source = StoreSource(store, catalogue)
 
     def publish() -> "list[Outcome]":
         now = time.time()
         source.close_again()
         close_due(source, now)
-        outcomes = publish_due(source, releases_directory(), now, progress_log())
+        keys = signing(settings)  # read anew: they may be rotated
+        outcomes = publish_due(source, releases_directory(), now, progress_log(), keys)
         note(store.figures, outcomes, time.time())
         return outcomes
 
