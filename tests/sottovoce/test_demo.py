@@ -33,7 +33,10 @@ def test_the_demo_publishes_shares_near_the_truth_and_leaves_nothing_running(sot
     # carrier 2, cancelled 1.5, hour 2, and 2 values of the browser at 6 each.
     assert ledger["highest"] == 17.5 < ledger["cap"] == 40
     # Release files stay; keys and store do not.
-    assert len(list((folder / "releases").rglob("*.json"))) == 4
+    assert len(list((folder / "releases").glob("*/*.json"))) == 4
+    assert len(list((folder / "releases").glob("*/*.html"))) == 4
+    verified, _ = sottovoce("releases", "verify", "--releases", folder / "releases").communicate()
+    assert "4 releases, all good" in verified
     assert not (folder / "keys.json").exists() and not (folder / "store").exists()
     wait_until(lambda: not processes_naming(folder))
 
