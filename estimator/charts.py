@@ -5,6 +5,7 @@ release is a gap, never a zero.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
@@ -152,14 +153,27 @@ def trend_chart(history: Sequence[Release]) -> Spec | None:
     )
 
 
-def as_svg(spec: Spec) -> str:
-    """Draw a chart; the text needs no fonts, scripts or network."""
-    return str(vl_convert.vegalite_to_svg(spec))
+@dataclass(frozen=True)
+class Drawn:
+    """A release's charts as SVG, which needs no fonts, scripts or network; None: there is none.
+
+    Attributes:
+        shares: See `shares_chart`.
+        trend: See `trend_chart`.
+    """
+
+    shares: str | None
+    trend: str | None
 
 
-def as_png(spec: Spec) -> bytes:
-    """Draw a chart at twice the size of its SVG."""
-    return bytes(vl_convert.vegalite_to_png(spec, scale=2))
+def draw(release: Release, history: Sequence[Release]) -> Drawn:
+    """Draw the charts of a release; `history` is that of `trend_chart`, the release included."""
+    return Drawn(_svg(shares_chart(release)), _svg(trend_chart(history)))
+
+
+def png_of(svg: str) -> bytes:
+    """Return a drawn chart as PNG, at twice its size."""
+    return bytes(vl_convert.svg_to_png(svg, scale=2))
 
 
 def shown_entries(release: Release) -> list[Estimate]:
@@ -201,6 +215,10 @@ def in_percent(share: float | None) -> str:
 def in_points(share: float) -> str:
     """Return a share, or a difference of two, in hundredths with two decimals."""
     return f"{100 * share:.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _svg(spec: Spec | None) -> str | None:
+    return None if spec is None else str(vl_convert.vegalite_to_svg(spec))
 
 
 def _ordered(entries: Sequence[Estimate]) -> bool:

@@ -11,16 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from estimator.across_epochs import AcrossEpochs, change
-from estimator.charts import (
-    MOST_SHARES,
-    as_svg,
-    in_percent,
-    in_points,
-    shares_chart,
-    shown,
-    shown_entries,
-    trend_chart,
-)
+from estimator.charts import MOST_SHARES, Drawn, in_percent, in_points, shown, shown_entries
 from estimator.errors import NotPublishable
 from estimator.estimate import Estimate, Estimates
 from estimator.release import Release
@@ -28,12 +19,13 @@ from estimator.release import Release
 Facts = list[tuple[str, str]]
 
 
-def page(release: Release, history: Sequence[Release]) -> str:
+def page(release: Release, history: Sequence[Release], drawn: Drawn) -> str:
     """Return the HTML text.
 
     Args:
         release: What the page is about.
         history: Releases that are comparable with it, it included, oldest first.
+        drawn: Its charts.
     """
     context: dict[str, Any] = {
         "release": release,
@@ -42,6 +34,8 @@ def page(release: Release, history: Sequence[Release]) -> str:
     }
     if release.estimates is not None:
         context |= _numbers(release, release.estimates, history)
+        # Drawn by Vega from data, which it escapes.
+        context |= {"shares": Markup(drawn.shares or ""), "trend": Markup(drawn.trend or "")}
     return render("release.html", **context)
 
 
@@ -62,7 +56,6 @@ def _templates() -> Environment:
 
 
 def _numbers(release: Release, estimates: Estimates, history: Sequence[Release]) -> dict[str, Any]:
-    shares, trend = shares_chart(release), trend_chart(history)
     moved = _change(release, history)
     entries = shown_entries(release)
     changes = {} if moved is None else _changes(moved)
@@ -72,9 +65,6 @@ def _numbers(release: Release, estimates: Estimates, history: Sequence[Release])
         "odds": f"{1 / (1 - estimates.level):.0f}",
         "alarms": _alarms(release, estimates),
         "summary": _summary(estimates, entries),
-        # Drawn by Vega from data, which it escapes.
-        "shares": Markup(as_svg(shares)) if shares else "",
-        "trend": Markup(as_svg(trend)) if trend else "",
         "hidden": max(0, len(estimates.entries) - MOST_SHARES),
         "since": moved.epochs[0] if moved is not None else None,
         "rows": [_row(entry, changes) for entry in entries],

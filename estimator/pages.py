@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from estimator.charts import as_png, as_svg, shares_chart, trend_chart
+from estimator.charts import draw, png_of
 from estimator.page import page, render
 from estimator.release import POOLED, Release
 from estimator.release_files import path_of, read
@@ -42,11 +42,12 @@ def write_pages(release: Release, directory: Path) -> None:
     """
     history = _comparable(release, directory)
     path = page_of(directory, release.metric, release.epoch, release.fingerprint)
-    for name, spec in (("shares", shares_chart(release)), ("trend", trend_chart(history))):
-        if spec is not None:
-            replace(path.with_suffix(f".{name}.svg"), as_svg(spec).encode())
-            replace(path.with_suffix(f".{name}.png"), as_png(spec))
-    replace(path, page(release, history).encode())
+    drawn = draw(release, history)
+    for name, svg in (("shares", drawn.shares), ("trend", drawn.trend)):
+        if svg is not None:
+            replace(path.with_suffix(f".{name}.svg"), svg.encode())
+            replace(path.with_suffix(f".{name}.png"), png_of(svg))
+    replace(path, page(release, history, drawn).encode())
 
 
 def write_index(directory: Path, project: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from client_sdk.epochs import parse
 from estimator import publish
-from estimator.charts import shares_chart, shown, trend_chart
+from estimator.charts import draw, shares_chart, shown, trend_chart
 from estimator.estimate import Estimate, estimate
 from estimator.lifetime import lifetime
 from estimator.page import page
@@ -26,6 +26,10 @@ HOSTILE = ("<img src=x onerror=alert(1)>", '"</script><b>', "{{ 7 * 7 }}", "plai
 
 def released(metric, tally, week=WEEK) -> Release:
     return compose(metric, "shop-app", week, estimate(metric, tally))
+
+
+def shown_page(release: Release, history: Sequence[Release]) -> str:
+    return page(release, history, draw(release, history))
 
 
 class Elements(HTMLParser):
@@ -58,7 +62,7 @@ def series(metrics, tally_of) -> list[Release]:
 
 
 def test_a_page_loads_nothing_and_runs_nothing(series) -> None:
-    found = Elements(page(series[-1], series))
+    found = Elements(shown_page(series[-1], series))
     assert {"svg", "table", "h1"} <= found.tags
     assert not found.tags & {"script", "img", "link", "iframe", "object", "base", "form", "image"}
     names = {name for name, _ in found.attributes}
@@ -73,7 +77,7 @@ def test_names_are_text_wherever_they_stand(metrics, tally_of) -> None:
     """Case C53, in question, table and charts."""
     theme = metrics["theme"]._replace(labels=HOSTILE, question=HOSTILE[0])
     history = [released(theme, tally_of(theme, 9000, SHARES), WEEK + i) for i in range(3)]
-    found = Elements(page(history[-1], history))
+    found = Elements(shown_page(history[-1], history))
     assert not found.tags & {"img", "script", "b"}
     text = " ".join(found.texts)
     for name in HOSTILE:
@@ -81,7 +85,7 @@ def test_names_are_text_wherever_they_stand(metrics, tally_of) -> None:
 
 
 def test_a_withheld_page_shows_no_n_and_no_chart(series) -> None:
-    text = page(series[2], series[:3])
+    text = shown_page(series[2], series[:3])
     found = Elements(text)
     assert "svg" not in found.tags and "table" not in found.tags
     assert "96" not in text.replace(series[2].fingerprint, "") and "Withheld" in text
@@ -121,7 +125,7 @@ def test_long_lists_are_cut_and_say_so(metrics, tally_of) -> None:
     release = released(theme, tally_of(theme, 9000, SHARES))
     entries = tuple(Estimate(f"v{i}", 0.02, 0.01, 0.01, (0.0, 0.04)) for i in range(50))
     many = replace(release, estimates=replace(release.estimates, entries=entries))
-    assert "30 smaller values are in the CSV and JSON files" in page(many, [many])
+    assert "30 smaller values are in the CSV and JSON files" in shown_page(many, [many])
     assert len(shares_chart(many)["data"]["values"]) == 20
     assert shown("x" * 100) == "x" * 39 + "\N{HORIZONTAL ELLIPSIS}"
     assert (shown(True), shown(False), shown(None)) == ("yes", "no", "(not listed)")
@@ -130,17 +134,17 @@ def test_long_lists_are_cut_and_say_so(metrics, tally_of) -> None:
 def test_a_page_warns_of_reports_that_do_not_look_honest(series) -> None:
     spent = lifetime([1_000_000, 3_000_000], 24_000_000)
     odd = replace(series[-1], plausibility=Plausibility(9.0, 1e-12, 0.5), lifetime=spent)
-    text = page(odd, [odd])
+    text = shown_page(odd, [odd])
     assert "do not look like those of honest devices" in text
     assert "2 devices have spent 2 in the middle, 3 at most; no device may pass 24" in text
-    assert "do not look like" not in page(series[-1], series)
+    assert "do not look like" not in shown_page(series[-1], series)
 
 
 def test_a_change_is_told_with_its_error(series) -> None:
-    text = page(series[3], series[:4])
+    text = shown_page(series[3], series[:4])
     assert "change since" not in text  # the week before is withheld
-    assert "change since 2026-W46" in page(series[1], series[:2])
-    assert "(may be noise)" in page(series[1], series[:2])
+    assert "change since 2026-W46" in shown_page(series[1], series[:2])
+    assert "(may be noise)" in shown_page(series[1], series[:2])
 
 
 def test_pictures_lie_beside_the_document(series, tmp_path: Path) -> None:
