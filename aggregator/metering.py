@@ -7,11 +7,14 @@ Several processes of one server add up through files in PROMETHEUS_MULTIPROC_DIR
 before this module is imported.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from flask import Flask, Response, g, request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from aggregator.problems import REFUSALS
 from client_sdk.report import DEVICES_PATH, MAX_BATCH_BYTES, PROBLEM_TYPE, REPORTS_PATH
@@ -64,6 +67,22 @@ class Meter:
     def collect(self) -> Iterable[Metric]:
         """Return the series of this process alone."""
         return self.registry.collect()
+
+
+def of_all_processes() -> Iterable[Metric]:
+    """Return the sums over the processes of this server."""
+    found = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("*.db")
+    files = [str(path) for path in found if _can_be_read(path)]
+    series: Iterable[Metric] = MultiProcessCollector.merge(files)
+    return series
+
+
+def _can_be_read(path: Path) -> bool:
+    """A process that is starting has empty files for a moment; one that has ended loses some."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def watch(app: Flask, meter: Meter, timer: Callable[[], float] = time.perf_counter) -> None:

@@ -65,15 +65,11 @@ class _Parts:
 
     def metered(self, app: Flask) -> "WSGIApplication":
         # Imported here: prometheus_client looks at the environment when it is loaded.
-        from prometheus_client import CollectorRegistry
-        from prometheus_client.multiprocess import MultiProcessCollector
-
         from aggregator.exposition import Figures, metrics_app, on_its_own_port
-        from aggregator.metering import Meter, watch
+        from aggregator.metering import Meter, of_all_processes, watch
 
         watch(app, Meter())
-        processes = MultiProcessCollector(CollectorRegistry())
         figures = Figures(
-            self._store, self._catalogue, self._keys, processes.collect, self._free_share
+            self._store, self._catalogue, self._keys, of_all_processes, self._free_share
         )
         return on_its_own_port(app, metrics_app(figures), self._settings.metrics_port)

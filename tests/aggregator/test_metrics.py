@@ -86,7 +86,12 @@ class Watched:
 
 @pytest.fixture
 def watched(world: World, serve: Callable[..., Gunicorn]) -> Watched:
-    return Watched(serve, world)
+    watched = Watched(serve, world)
+    until = time.monotonic() + 60
+    while value(watched.scrape(), "ldp_server_workers") < 2:  # also while they start, no error
+        assert time.monotonic() < until, "the second worker does not start"
+        time.sleep(0.05)
+    return watched
 
 
 def figures_of(world: World, **changes: Any) -> Figures:
