@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from aggregator.canary import for_apps
 from aggregator.record import Record, unrecorded
 from aggregator.store import Store
 from aggregator.terms import Terms
@@ -27,9 +28,10 @@ class Versions:
     Attributes:
         metrics: (name, fingerprint) -> metric.
         names: Names of all metrics.
-        cap: Lifetime cap of a device in micro-epsilon, from the newest version; 0 without any.
-        cheapest: Least micro-epsilon that a first report of any metric costs in the newest version;
-            0 without any.
+        cap: Lifetime cap of a device in micro-epsilon, from the newest version for apps; 0 without
+            any.
+        cheapest: Least micro-epsilon that a first report of any metric costs in that version; 0
+            without any.
     """
 
     metrics: Mapping[tuple[str, str], Metric]
@@ -62,8 +64,9 @@ class Versions:
         metrics: dict[tuple[str, str], Metric] = {}
         cap = cheapest = 0
         for registry in registries:
-            cap = registry.lifetime_micro
-            cheapest = min(metric.charge for metric in registry.metrics.values())
+            if for_apps(registry):
+                cap = registry.lifetime_micro
+                cheapest = min(metric.charge for metric in registry.metrics.values())
             for metric in registry.metrics.values():
                 key = (metric.name, metric.fingerprint)
                 known = metrics.get(key, metric)
@@ -102,6 +105,7 @@ class Catalogue:
             StoreUnavailable: The store cannot be reached.
         """
         registry = loads(text)
+        for_apps(registry)
         if text not in self._store.registries():
             self._record(
                 "registry_registered",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from aggregator.canary import is_canary
 from aggregator.catalogue import Versions
 from aggregator.connection import StoreRefused
 from aggregator.erasure import erase_again
@@ -131,6 +132,8 @@ def possible_since(metrics: Iterable[Metric], closed: Mapping[str, int], now: fl
     fresh: defaultdict[tuple[str, int], int] = defaultdict(int)
     memos: defaultdict[str, int] = defaultdict(int)
     for metric in metrics:
+        if is_canary(metric.name):  # no user's device can have been charged for it
+            continue
         series = series_of(metric)
         epochs = open_epochs(metric, closed.get(series, -1), now)
         if metric.memoize is None:

@@ -28,6 +28,7 @@ SOTTOVOCE_READY_FOLD_LAG   seconds that a report may wait for the fold before th
 SOTTOVOCE_METRICS_PORT     TCP port of /metrics, 0: none (0; for `sottovoce up` 9464, or any that
                            is free)
 SOTTOVOCE_METRICS_HOST     address of that port (127.0.0.1)
+SOTTOVOCE_CANARY_DEVICES   devices of the canary per metric and day, at least 100; 0: no canary (0)
 SOTTOVOCE_LOG_FORMAT       json or text (json; text where standard error is a terminal)
 SOTTOVOCE_LOG_LEVEL        debug, info, warning or error (info)
 SOTTOVOCE_AOF_REWRITE_INTERVAL  seconds between two rewrites of the store's append-only file, which
@@ -45,6 +46,8 @@ from client_sdk.epochs import DAY_SECONDS
 
 _LEVELS = ("debug", "info", "warning", "error")
 _SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
+LEAST_CANARY_DEVICES = 100
+"""Fewer would show faults too late, and their errors are not nearly normal."""
 _DEVICES_PER_BUCKET = 128
 """Mean size of a ledger bucket: large enough to share its overhead, small enough that four times as
 many still fit the compact encodings (512 entries)."""
@@ -84,6 +87,7 @@ class ServerSettings:
     log_level: str = "info"
     aof_rewrite_interval_seconds: int = 3600
     wait_replicas: int = 0
+    canary_devices: int = 0
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -140,6 +144,9 @@ class ServerSettings:
                 cls.aof_rewrite_interval_seconds,
             ),
             wait_replicas=_integer(environ, "SOTTOVOCE_WAIT_REPLICAS", 0, 10, cls.wait_replicas),
+            canary_devices=_integer(
+                environ, "SOTTOVOCE_CANARY_DEVICES", 0, 100_000, cls.canary_devices
+            ),
         )
 
     @property
@@ -151,6 +158,9 @@ class ServerSettings:
         if self.metrics_port and self.metrics_port == self.port:
             rule = "must not be the port of the server (SOTTOVOCE_PORT)"
             raise SettingsError("SOTTOVOCE_METRICS_PORT", rule, self.metrics_port)
+        if 0 < self.canary_devices < LEAST_CANARY_DEVICES:
+            rule = f"must be 0 or at least {LEAST_CANARY_DEVICES}"
+            raise SettingsError("SOTTOVOCE_CANARY_DEVICES", rule, self.canary_devices)
 
     def required_redis_url(self) -> str:
         """Return the store's URL.

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from aggregator.canary import newest_for_apps
 from aggregator.catalogue import Catalogue
 from aggregator.closing import close_again, close_epoch
 from aggregator.store import Store
 from aggregator.tally import Tally
 from client_sdk.metric import Metric
-from client_sdk.registry import loads
 from estimator.errors import NotPublishable
 from estimator.lifetime import Lifetime, lifetime
 
@@ -24,11 +24,11 @@ class StoreSource:
     catalogue: Catalogue
 
     def project(self) -> str:
-        """Return the project's name in the newest registry version."""
-        texts = self.store.registries()
-        if not texts:
+        """Return the project's name in the newest registry version for apps."""
+        registry = newest_for_apps(self.store.registries())
+        if registry is None:
             raise NotPublishable("the store holds no registry yet")
-        return loads(texts[-1]).project
+        return registry.project
 
     def metrics(self) -> Iterable[Metric]:
         return list(self.catalogue.load().metrics.values())

@@ -12,6 +12,8 @@ COMMANDS = {
     "serve": "run the aggregation server",
     "fold": "run the fold worker, which adds reports up",
     "schedule": "publish what is due, again and again",
+    "canary": "report what is known, day after day, to compare with what is published",
+    "monitor": "whether releases are as sure as they say, and what is alarming",
     "check": "check a metrics.toml",
     "audit": "rebuild the exact channel of each metric from the shipped code",
     "estimate": "estimate shares from a tally document, offline",
@@ -25,7 +27,7 @@ COMMANDS = {
 }
 
 
-SERVICES = ("up", "serve", "fold", "schedule")
+SERVICES = ("up", "serve", "fold", "schedule", "canary")
 """Commands that run on: their logs are for machines to read."""
 
 

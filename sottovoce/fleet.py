@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from client_sdk import Client, Registry, loads
-from client_sdk.authentication import batch_mac
+from client_sdk.authentication import batch_mac, erase_mac
 from client_sdk.errors import TransportError
 from client_sdk.metric import Metric
 from client_sdk.new_state import SECRET_BYTES
 from client_sdk.pending import current_epoch
 from client_sdk.randomness import Coin
 from client_sdk.recorder import device_cohort, permanent_response
-from client_sdk.report import Report, encode_batch, report_to_json
+from client_sdk.report import Report, encode_batch, encode_erasure, report_to_json
 from client_sdk.sealed_transport import transport_for
 from client_sdk.transport import HttpTransport, Reply, Transport
 from sottovoce.population import Population, recordable
@@ -50,6 +50,8 @@ class Plan:
         participation: Per metric the share of devices that use the feature, 1 if not given.
         seed: Of the populations; noise has none.
         now: Unix time that devices take for the present; None: the true one.
+        erase: Whether devices have themselves erased once they have delivered; tallies keep what
+            they reported, the ledger does not.
     """
 
     registry: str
@@ -59,6 +61,7 @@ class Plan:
     participation: Mapping[str, float] = field(default_factory=dict)
     seed: int = 1
     now: float | None = None
+    erase: bool = False
 
 
 @dataclass
@@ -111,6 +114,23 @@ def run(plan: Plan, devices: int, complete: int, processes: int, progress: Progr
     return tour
 
 
+def run_here(plan: Plan, devices: int, complete: int) -> Tour:
+    """Let a small fleet record and deliver once, from this process.
+
+    Args:
+        plan: What the devices do.
+        devices: How many there are.
+        complete: How many of them are complete clients; the others are simulated.
+
+    Raises:
+        TransportError: The server stopped answering.
+    """
+    complete = min(complete, devices)
+    tour = _complete_slice(plan, 0, complete)
+    tour.add(_simulated_slice(plan, complete, devices - complete))
+    return tour
+
+
 @dataclass(frozen=True)
 class _Slice:
     plan: Plan
@@ -150,7 +170,7 @@ def _simulated_slice(plan: Plan, first: int, size: int) -> Tour:
         secret = os.urandom(SECRET_BYTES)
         reports = [_report(registry.metrics[name], secret, v, now) for name, v in values.items()]
         if reports:
-            tour.reports.update(_deliver(transport, reports))
+            tour.reports.update(_deliver(transport, reports, plan.erase))
         tour.devices += 1
     http.close()
     return tour
@@ -172,12 +192,15 @@ def _report(metric: Metric, secret: bytes, text: str, now: float) -> str:
     )
 
 
-def _deliver(transport: Transport, reports: list[str]) -> list[str]:
+def _deliver(transport: Transport, reports: list[str], erase: bool) -> list[str]:
     """Enrol a device and send its one batch; the same bytes again while the server is busy."""
     identity = _until_answered(transport.enrol, 201)
     device, key = identity["device"], bytes.fromhex(str(identity["key"]))
     body = encode_batch(str(device), 1, os.urandom(16).hex(), reports)
     answer = _until_answered(partial(transport.send, body, batch_mac(key, body)), 200)
+    if erase:
+        body = encode_erasure(str(device), os.urandom(16).hex())
+        _until_answered(partial(transport.erase, body, erase_mac(key, body)), 200)
     return list(answer["reports"])
 
 
@@ -239,6 +262,8 @@ def _complete_client(
             raise TransportError(f"a complete client could not deliver: {status}")
         time.sleep(0.5)
     refused = client.status().refused
+    if plan.erase and not client.erase(_PATIENCE_SECONDS):
+        raise TransportError("the server did not confirm that it has erased a complete client")
     client.close()
     accepted = len(values) - sum(refused.values())
     return Tour(1, Counter({"accepted": accepted, **refused}))

@@ -111,9 +111,12 @@ def running(
             "SOTTOVOCE_METRICS_HOST": settings.metrics_host,
             "SOTTOVOCE_METRICS_PORT": str(settings.metrics_port),
             "SOTTOVOCE_AOF_REWRITE_INTERVAL": str(settings.aof_rewrite_interval_seconds),
+            "SOTTOVOCE_CANARY_DEVICES": str(settings.canary_devices),
             RELEASES_VARIABLE: str(releases.resolve()),
         }
         names = ["serve", "fold", *(["schedule"] if with_schedule else [])]
+        if with_schedule and settings.canary_devices:
+            names.append("canary")
         commands = [
             Command(
                 name,

@@ -35,6 +35,7 @@ def test_every_variable_is_read() -> None:
         "SOTTOVOCE_LOG_LEVEL": "warning",
         "SOTTOVOCE_AOF_REWRITE_INTERVAL": "0",
         "SOTTOVOCE_WAIT_REPLICAS": "1",
+        "SOTTOVOCE_CANARY_DEVICES": "250",
     }
     assert ServerSettings.from_env(environment) == ServerSettings(
         redis_url="rediss://store.example.org:6380/0",
@@ -57,6 +58,7 @@ def test_every_variable_is_read() -> None:
         log_level="warning",
         aof_rewrite_interval_seconds=0,
         wait_replicas=1,
+        canary_devices=250,
     )
 
 
