@@ -18,7 +18,8 @@ from aggregator.terms import Terms
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
 
-_RELOAD_SECONDS = 5.0
+RELOAD_SECONDS = 5.0
+"""A server looks for new versions at most so often, and refuses what it does not know yet."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Catalogue:
         send as many of those as they like, which is why this is bounded.
         """
         with self._lock:
-            if self._monotonic() - self._loaded_at < _RELOAD_SECONDS:
+            if self._monotonic() - self._loaded_at < RELOAD_SECONDS:
                 return self._versions
             return self._load()
 

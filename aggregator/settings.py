@@ -145,7 +145,7 @@ class ServerSettings:
             ),
             wait_replicas=_integer(environ, "SOTTOVOCE_WAIT_REPLICAS", 0, 10, cls.wait_replicas),
             canary_devices=_integer(
-                environ, "SOTTOVOCE_CANARY_DEVICES", 0, 100_000, cls.canary_devices
+                environ, "SOTTOVOCE_CANARY_DEVICES", 0, 10_000, cls.canary_devices
             ),
         )
 

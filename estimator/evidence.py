@@ -87,38 +87,62 @@ def squared_error(
     return float(errors @ np.linalg.solve(spread, errors)), len(errors)
 
 
-def too_large_errors(statistics: Sequence[tuple[float, int]]) -> float:
-    """Return the probability of errors so large or larger, of epochs' `squared_error`."""
-    total, freedom = sum(s for s, _ in statistics), sum(df for _, df in statistics)
-    return float(stats.chi2.sf(total, freedom))
+def too_large_errors(
+    errors: Sequence[Floats], truth: Floats, ns: Sequence[int], channel: Channel, mechanism: str
+) -> float:
+    """Return the probability of errors so large or larger, in a closed domain.
+
+    Two looks, by Bonferroni: at each epoch's errors, which finds noise that is too strong, and at
+    the errors of all reports together, which finds a bias that single epochs hide.
+
+    Args:
+        errors: Per epoch, estimate minus truth.
+        truth: True shares, the same in all epochs.
+        ns: Per epoch, reports.
+        channel: What the reports went through.
+        mechanism: Its name.
+    """
+    parts = [
+        squared_error(each, truth, n, channel, mechanism)
+        for each, n in zip(errors, ns, strict=True)
+    ]
+    apart = stats.chi2.sf(sum(part for part, _ in parts), sum(free for _, free in parts))
+    mean = np.average(np.array(errors), axis=0, weights=np.array(ns))
+    together = stats.chi2.sf(*squared_error(mean, truth, sum(ns), channel, mechanism))
+    return min(1.0, 2 * float(min(apart, together)))
 
 
 def too_large_scores(scores: Sequence[Floats]) -> float:
     """Return the same of errors in standard errors, whatever depends on what within an epoch.
 
-    The largest of each epoch counts, by Bonferroni; epochs are joined by Fisher's method.
+    Of each epoch the largest counts, by Bonferroni, and epochs are joined by Fisher's method; of
+    all together the value that is off by most, also by Bonferroni.
     """
-    each = [min(1.0, 2 * len(z) * float(stats.norm.sf(np.abs(z).max()))) for z in scores]
-    logs = -2 * sum(math.log(max(p, 1e-300)) for p in each)
-    return float(stats.chi2.sf(logs, 2 * len(each)))
+    rows = np.array(scores)
+    epochs, values = rows.shape
+    tails = np.minimum(1, 2 * values * stats.norm.sf(np.abs(rows).max(axis=1)))
+    apart = stats.chi2.sf(-2 * np.log(np.maximum(tails, 1e-300)).sum(), 2 * epochs)
+    most = float(np.abs(rows.sum(axis=0)).max()) / math.sqrt(epochs)
+    together = 2 * values * stats.norm.sf(most)
+    return min(1.0, 2 * float(min(apart, together)))
 
 
 def too_small_errors(
-    ratios: Sequence[Floats], truths: Sequence[Floats], ns: Sequence[int], channel: Channel
+    ratios: Sequence[Floats], truth: Floats, ns: Sequence[int], channel: Channel
 ) -> float:
     """Return the probability that stated variances are so small or smaller, beside the true ones.
 
     Args:
         ratios: Per epoch, stated variance over true variance of each value.
-        truths: Per epoch, true shares.
+        truth: True shares, the same in all epochs.
         ns: Per epoch, reports.
         channel: What the reports went through.
 
     Within an epoch any dependence: the spreads add up as if all were one.
     """
     spreads = []
-    for truth, n in zip(truths, ns, strict=True):
-        lam = channel.support(truth)
+    lam = channel.support(truth)
+    for n in ns:
         # d log(lam (1 - lam)) / d lam, times the standard deviation of lam. The next term is
         # (1 - chi-square) / n, which alone falls below -22 / n once in 600,000 times.
         first = np.abs(1 - 2 * lam) / np.sqrt(n * lam * (1 - lam))

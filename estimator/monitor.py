@@ -167,7 +167,7 @@ def _unpublished(found: Sequence[Release], metric: str, known: Known, today: dat
 
 
 def _compared(found: Sequence[Release], known: Known) -> tuple[Score | None, list[str]]:
-    """Score the latest releases of the newest version of a canary."""
+    """Score the latest releases of a canary that have the version and truth of the last one."""
     pairs = [
         (release, about)
         for release in found
@@ -181,6 +181,11 @@ def _compared(found: Sequence[Release], known: Known) -> tuple[Score | None, lis
     published = [pair for pair in pairs if pair[0].estimates is not None]
     if not published:
         return None, alarms
-    newest = published[-1][0].fingerprint
-    result = score([pair for pair in published if pair[0].fingerprint == newest][-EPOCHS:])
+    newest, last = published[-1]
+    alike = [
+        (release, about)
+        for release, about in published
+        if release.fingerprint == newest.fingerprint and about.shares == last.shares
+    ]
+    result = score(alike[-EPOCHS:])
     return result, [*alarms, *result.alarms]

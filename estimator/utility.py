@@ -121,10 +121,12 @@ def score(pairs: Sequence[tuple[Release, Truth]]) -> Score:
         pairs: At least one published release, oldest first, each with what is known about it.
 
     Raises:
-        NotPublishable: A release is withheld, or they are not of one version.
+        NotPublishable: A release is withheld, or they are not of one version and truth.
     """
     if len({(release.metric, release.fingerprint) for release, _ in pairs}) != 1:
         raise NotPublishable("the truth is compared with releases of one version, at least one")
+    if len({known.shares for _, known in pairs}) != 1:
+        raise NotPublishable(f"{pairs[0][0].metric}: epochs of different truth are no one canary")
     compared = [_Compared.of(*pair) for pair in pairs]
     first = compared[0]
     mechanism = first.release.channels.mechanism
@@ -170,24 +172,22 @@ def _evidence(
     compared: Sequence[_Compared], mechanism: str, free: int | None
 ) -> tuple[float, float, float | None]:
     missed = [c.missed for c in compared]
-    values, level = len(compared[0].truth), compared[0].level
+    values, truth, level = len(compared[0].truth), compared[0].truth, compared[0].level
     if mechanism == Rappor.name:
         p_coverage = evidence.too_many_misses(missed, values, free, 1 - level)
         return p_coverage, evidence.too_large_scores([c.errors / c.stated for c in compared]), None
     channels = compared[0].release.channels
     channel = Channel.from_probabilities(channels.p_true or 0.0, channels.p_false or 0.0)
-    expected = np.mean(
-        [evidence.miss_probability(c.truth, c.n, channel, c.level) for c in compared]
-    )
-    squares = [evidence.squared_error(c.errors, c.truth, c.n, channel, mechanism) for c in compared]
-    true = [variance_population(c.truth, c.n, channel) for c in compared]
+    expected = np.mean([evidence.miss_probability(truth, c.n, channel, level) for c in compared])
+    errors, ns = [c.errors for c in compared], [c.n for c in compared]
+    true = [variance_population(truth, c.n, channel) for c in compared]
     return (
         evidence.too_many_misses(missed, values, free, float(expected)),
-        evidence.too_large_errors(squares),
+        evidence.too_large_errors(errors, truth, ns, channel, mechanism),
         evidence.too_small_errors(
             [c.stated**2 / variance for c, variance in zip(compared, true, strict=True)],
-            [c.truth for c in compared],
-            [c.n for c in compared],
+            truth,
+            ns,
             channel,
         ),
     )

@@ -7,8 +7,10 @@ Values are drawn from public distributions; only noise needs secret randomness.
 """
 
 import json
+import logging
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -16,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from aggregator.canary import PREFIX, newest_for_apps
-from aggregator.catalogue import Catalogue
+from aggregator.catalogue import RELOAD_SECONDS, Catalogue
 from aggregator.store import Store
 from client_sdk import Registry, loads
 from client_sdk.epochs import DAY_SECONDS, day_of, label
@@ -26,6 +28,8 @@ from estimator import truth
 from estimator.truth import Truth
 from sottovoce.fleet import Plan, run_here
 from sottovoce.population import UNLISTED, Population
+
+log = logging.getLogger(__name__)
 
 ROUND = 100
 """Devices between two notes of how many have begun."""
@@ -54,7 +58,7 @@ contact = {contact}
 [metrics."canary.yes_no"]
 question = "Canary, synthetic devices: 30 % answer yes. Is that what is published?"
 type = "boolean"
-epsilon = 0.5
+epsilon = 1.0
 {common}
 [metrics."canary.one_of_6"]
 question = "Canary, synthetic devices: six values, two of which nobody answers."
@@ -76,8 +80,8 @@ mechanism = "optimized_unary"
 question = "Canary, synthetic devices: strings, one tenth of them not looked for."
 type = "string"
 candidates = ["alpha", "beta", "gamma", "delta"]
-epsilon = 1.0
-memoize = {{ epsilon_permanent = 2.0, distinct_values = 1 }}
+epsilon = 2.0
+memoize = {{ epsilon_permanent = 4.0, distinct_values = 1 }}
 rappor = {{ bits = 32, hashes = 2, cohorts = 4 }}
 {common}"""
 
@@ -90,13 +94,15 @@ expires = {last}
 """
 
 
-def registry_text(apps: Registry, year: int) -> str:
-    """Return the canary's registry for a year.
+def registry_text(apps: Registry, today: date) -> str:
+    """Return the canary's registry for half a year; longer, no lifetime cap would cover it.
 
     Args:
         apps: The newest registry for apps; names project and contact, and the key to seal to.
-        year: UTC.
+        today: UTC.
     """
+    first = date(today.year, 1 if today.month < 7 else 7, 1)
+    last = date(today.year, 7, 1) if today.month < 7 else date(today.year + 1, 1, 1)
     seal = ""
     if apps.seal is not None:
         seal = f'seal = {{ key = {apps.seal.id}, public = "{apps.seal.public.hex()}" }}\n'
@@ -104,7 +110,7 @@ def registry_text(apps: Registry, year: int) -> str:
         project=json.dumps(apps.project),
         contact=json.dumps(apps.contact),
         seal=seal,
-        common=_COMMON.format(first=date(year, 1, 1), last=date(year + 1, 1, 1)),
+        common=_COMMON.format(first=first, last=last),
     )
 
 
@@ -136,6 +142,8 @@ class Canary:
         write_key: For enrolment.
         releases: Directory of the releases, where the truth is written.
         devices: Per metric and day.
+        sleep: Waits so many seconds.
+        clock: Unix time in seconds; the devices of a round take its begin for the present.
     """
 
     store: Store
@@ -144,12 +152,11 @@ class Canary:
     write_key: str
     releases: Path
     devices: int
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.time
 
-    def run(self, now: float) -> dict[str, int]:
+    def run(self) -> dict[str, int]:
         """Let the devices report that have not yet begun today.
-
-        Args:
-            now: Unix time in seconds, which all of them take for the present.
 
         Returns:
             Per metric, how many reports the server has acknowledged.
@@ -159,35 +166,43 @@ class Canary:
             ValueError: No app's registry is there yet, or its lifetime cap is below a canary
                 device's charge.
         """
-        if DAY_SECONDS - now % DAY_SECONDS < _LAST_SECONDS:
+        now = self.clock()
+        if _is_late(now):
             return {}
         registry = self._registered(now)
         return {
             metric.name: done
             for metric in registry.metrics.values()
-            if (done := self._report(metric, registry.text, now))
+            if (done := self._report(metric, registry.text, current_epoch(metric, now)))
         }
 
     def _registered(self, now: float) -> Registry:
-        apps = newest_for_apps(self.store.registries())
+        texts = self.store.registries()
+        apps = newest_for_apps(texts)
         if apps is None:
             raise ValueError("the canary needs the store to hold a metrics.toml of an app first")
-        registry = loads(registry_text(apps, day_of(now).year))
+        registry = loads(registry_text(apps, day_of(now)))
         dearest = max(metric.charge for metric in registry.metrics.values())
         if apps.lifetime_micro < dearest:
             raise ValueError(
                 f"the canary needs a lifetime_epsilon of at least {dearest / 1e6:g} in "
                 f"metrics.toml, got {apps.lifetime_epsilon}"
             )
-        return self.catalogue.register(registry.text)
+        if registry.text not in texts:
+            self.catalogue.register(registry.text)
+            self.sleep(RELOAD_SECONDS + 1)  # until every server may look for it
+        return registry
 
-    def _report(self, metric: Metric, text: str, now: float) -> int:
-        known = truth_of(metric, current_epoch(metric, now))
+    def _report(self, metric: Metric, text: str, epoch: int) -> int:
+        known = truth_of(metric, epoch)
         path = truth.path_of(self.releases, known.metric, known.epoch, known.fingerprint)
         if path.exists():
             known = truth.read(path)
         before = known.delivered
         while known.begun < self.devices:
+            now = self.clock()
+            if _is_late(now) or current_epoch(metric, now) != epoch:
+                break
             size = min(ROUND, self.devices - known.begun)
             known = replace(known, begun=known.begun + size)
             truth.write(known, self.releases)
@@ -200,7 +215,13 @@ class Canary:
                 now=now,
                 erase=True,
             )
-            done = run_here(plan, size, COMPLETE).reports["accepted"]
-            known = replace(known, delivered=known.delivered + done)
+            verdicts = run_here(plan, size, COMPLETE).reports
+            known = replace(known, delivered=known.delivered + verdicts.pop("accepted", 0))
             truth.write(known, self.releases)
+            if verdicts:
+                log.warning("%s: the server refused reports: %s", metric.name, dict(verdicts))
         return known.delivered - before
+
+
+def _is_late(now: float) -> bool:
+    return DAY_SECONDS - now % DAY_SECONDS < _LAST_SECONDS

@@ -9,7 +9,6 @@ import argparse
 import logging
 import signal
 import threading
-import time
 
 EVERY_SECONDS = 300.0
 """Between two looks at whether the day's devices have begun."""
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             signal.signal(number, lambda *_: stop.set())
     while True:
         try:
-            for name, done in canary.run(time.time()).items():
+            for name, done in canary.run().items():
                 log.info("%s: %d reports of known truth are delivered", name, done)
         except (OSError, ValueError) as error:
             if args.once:
