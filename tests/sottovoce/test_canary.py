@@ -124,6 +124,21 @@ def test_what_was_interrupted_goes_on_where_it_ended(tmp_path, monkeypatch):
     assert flock.run() == {}
 
 
+def test_a_day_that_ends_meanwhile_is_left(tmp_path, monkeypatch):
+    asked = []
+
+    def takes_long(plan: Plan, devices: int, complete: int):
+        asked.append(plan.now)
+        return type("Tour", (), {"reports": Counter(accepted=devices)})
+
+    monkeypatch.setattr(canary, "run_here", takes_long)
+    evening = 1_796_040_000.0 + 86_400 / 2 - 700
+    clock = iter([evening, evening, *([evening + 200] * 4)])
+    parts = (Registered(APPS), Registered(APPS), "http://127.0.0.1:9", "k", tmp_path, 250)
+    flock = Canary(*parts, sleep=lambda seconds: None, clock=lambda: next(clock))
+    assert flock.run() == {"canary.yes_no": 100} and asked == [evening]
+
+
 class Registered:
     """A store, and a catalogue, that know one registry of an app."""
 

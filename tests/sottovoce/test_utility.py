@@ -13,7 +13,7 @@ from estimator import debias, evidence, uncertainty
 from estimator.debias import Channel
 from estimator.errors import NotPublishable
 from estimator.utility import ALARM, score
-from tests.sottovoce.canaries import NAMES, pairs, registry
+from tests.sottovoce.canaries import NAMES, drawn, pairs, registry
 
 METRICS = registry().metrics
 CLOSED = NAMES[:3]
@@ -133,3 +133,26 @@ def test_the_bound_on_negative_mass_is_one_and_not_idle(closed):
     assert evidence.below_zero(expected, errors, closed)[1] == 1.0
     assert evidence.below_zero(6 * errors.sum(), errors, closed)[1] < 1e-7
     assert evidence.below_zero(0.0, np.zeros(2), closed) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_values_count_for_as_many_as_their_covariance_has_rank(name):
+    metric, known = METRICS[name], pairs(METRICS[name], 200, 1, 9)[0][1]
+    truth = np.array([share for _, share in known.shares])
+    kind, channel = metric.mechanism.kind, Channel.of(metric.mechanism)
+    spread = uncertainty.covariance(truth, 500, channel, kind, population=True)
+    if len(truth) == 2:
+        spread = spread[1, 1] * np.array([[1, -1], [-1, 1]])  # "no" is one minus "yes"
+    rank = np.linalg.matrix_rank(spread, tol=1e-12)
+    assert evidence.independent_values(metric.mechanism.name, len(truth)) == rank
+    # So often is what the statistic is on average; 2,000 draws leave it within 5.4 standard
+    # errors but for 1e-7.
+    chance = np.random.default_rng(10)
+    found = []
+    for _ in range(2000):
+        tally = drawn(metric, known, 500, chance)
+        errors = debias.shares(tally, metric.mechanism) - truth[-metric.mechanism.cells :]
+        part, free = evidence.squared_error(errors, truth, 500, channel, metric.mechanism.name)
+        assert free == rank
+        found.append(part)
+    assert abs(np.mean(found) - rank) < 5.4 * np.std(found) / 2000**0.5
