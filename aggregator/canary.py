@@ -18,16 +18,20 @@ def is_canary(name: str) -> bool:
 
 
 def for_apps(registry: Registry) -> bool:
-    """Say whether a registry version is for apps, not the canary's own.
+    """Say whether a registry version is for apps, not the canary's own."""
+    return not all(is_canary(name) for name in registry.metrics)
+
+
+def require_apart(registry: Registry) -> None:
+    """Refuse a version that has metrics of both kinds; nothing would keep them apart.
 
     Raises:
-        RegistryError: It has metrics of both; nothing would keep them apart.
+        RegistryError: It has.
     """
     found = [name for name in registry.metrics if is_canary(name)]
-    if found and len(found) < len(registry.metrics):
+    if found and for_apps(registry):
         rule = f"must not begin with {PREFIX}: such metrics are the operator's canary"
         raise RegistryError(f"metrics.{found[0]}", rule, found[0])
-    return not found
 
 
 def newest_for_apps(texts: Sequence[str]) -> Registry | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from aggregator.canary import for_apps
+from aggregator.canary import for_apps, require_apart
 from aggregator.record import Record, unrecorded
 from aggregator.store import Store
 from aggregator.terms import Terms
@@ -106,7 +106,7 @@ class Catalogue:
             StoreUnavailable: The store cannot be reached.
         """
         registry = loads(text)
-        for_apps(registry)
+        require_apart(registry)
         if text not in self._store.registries():
             self._record(
                 "registry_registered",

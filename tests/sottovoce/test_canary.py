@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.canary import for_apps
+from aggregator.canary import for_apps, require_apart
 from aggregator.catalogue import Versions
 from aggregator.restore import possible_since
 from aggregator.settings import ServerSettings
@@ -57,9 +57,9 @@ def test_the_monitor_finds_a_real_system_as_right_as_it_says(tmp_path, monkeypat
             system.endpoint,
             system.write_key,
             system.releases,
-            devices=110,
+            devices=100,
         )
-        assert flock.run() == dict.fromkeys(NAMES, 110)
+        assert flock.run() == dict.fromkeys(NAMES, 100)
         assert flock.run() == {}  # that was all for today
 
         source = StoreSource(system.store, system.catalogue)
@@ -71,12 +71,12 @@ def test_the_monitor_finds_a_real_system_as_right_as_it_says(tmp_path, monkeypat
         assert system.catalogue.current().cap == 1_000_000_000
         assert source.project() == "shop-app"
         assert source.lifetime().devices == 5
-        assert system.store.counters()["accepted"] == 5 + 4 * 110
+        assert system.store.counters()["accepted"] == 5 + 4 * 100
 
     rows = survey(system.releases, day_of(now), 0.01)
     assert [row.metric for row in rows] == sorted(NAMES)
     for row in rows:
-        assert row.n == 110 and row.score is not None
+        assert row.n == 100 and row.score is not None
         # 11 p-values: one of them below 5e-8 in an estimator that works once in 2 million runs.
         assert row.score.p_coverage > 5e-8 and row.score.p_error > 5e-8
         assert row.score.p_standard_error is None or row.score.p_standard_error > 5e-8
@@ -176,9 +176,11 @@ def test_the_canarys_registry_changes_neither_cap_nor_prices_nor_recoveries():
 def test_a_file_of_an_app_with_a_metric_of_the_canarys_is_refused():
     other = APPS[APPS.index("[metrics") :].replace("s.theme", 's."canary.theme"')
     mixed = (APPS + other).replace("lifetime_epsilon = 100", "lifetime_epsilon = 200")
-    assert for_apps(loads(APPS)) and not for_apps(registry())
+    assert for_apps(loads(APPS)) and for_apps(loads(mixed)) and not for_apps(registry())
+    for fine in (APPS, registry().text):
+        require_apart(loads(fine))
     with pytest.raises(RegistryError, match=r"metrics\.canary\.theme: must not begin with canary"):
-        for_apps(loads(mixed))
+        require_apart(loads(mixed))
 
 
 def test_halves_of_years_and_keys_to_seal_to_make_no_new_version():
