@@ -97,7 +97,7 @@ FOOTER = (
 def span(digest: Digest) -> str:
     """Return which time a digest is about."""
     first, last = (
-        datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
+        datetime.fromtimestamp(round(moment / 60) * 60, UTC).strftime("%Y-%m-%d %H:%M")
         for moment in (digest.since, digest.until)
     )
     return f"what became of releases from {first} to {last} UTC"

@@ -120,9 +120,6 @@ def _failures(server: MailServer) -> Iterator[None]:
         raise _refused(server, code, words) from None
     except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
         raise _refused(server, error.smtp_code, error.smtp_error) from None
-    except smtplib.SMTPNotSupportedError as error:
-        alone = "SMTPUTF8" in str(error)
-        raise NotDelivered(f"{server}: {error}", alone=alone, lasting=alone) from None
     except OSError as error:  # smtplib.SMTPException is one
         raise NotDelivered(f"{server}: {type(error).__name__}: {one_line(str(error))}") from None
 

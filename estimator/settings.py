@@ -82,13 +82,14 @@ class NotifySettings:
 
 
 def address(text: str) -> Address | None:
-    """Return an e-mail address; None for what is none, as an owner may be a name or a channel."""
+    """Return an e-mail address, in ASCII; None for what is none: an owner may be a channel."""
     try:
         found = Address(addr_spec=text)
     except Exception:  # email raises its own errors and, for odd texts, IndexError and others
         return None
     complete = found.username and found.domain and found.addr_spec == text
-    return found if complete and text.isprintable() and " " not in text else None
+    plain = text.isascii() and text.isprintable() and " " not in text
+    return found if complete and plain else None
 
 
 def _sender(text: str | None) -> Address | None:
@@ -96,7 +97,7 @@ def _sender(text: str | None) -> Address | None:
         return None
     name, spec = parseaddr(text)
     found = address(spec)
-    if found is None or not name.isprintable():
+    if found is None or not text.isprintable():
         rule = 'must be an address, or "Name <address>"'
         raise SettingsError("SOTTOVOCE_MAIL_FROM", rule, text)
     return Address(display_name=name, addr_spec=spec)

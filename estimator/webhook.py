@@ -68,7 +68,10 @@ def post(
     headers = {"Content-Type": "application/json", KEY_HEADER: name, "User-Agent": "sottovoce"}
     if sign is not None:
         moment = int(now)
-        key, signature = sign(f"{moment}.{name}.".encode() + content)
+        try:
+            key, signature = sign(f"{moment}.{name}.".encode() + content)
+        except ValueError as error:
+            raise NotDelivered(f"the webhook's message cannot be signed: {error}") from error
         written = base64.b64encode(signature).decode()
         headers[SIGNATURE_HEADER] = f"t={moment},key={key},ed25519={written}"
     host = urlsplit(url).hostname
