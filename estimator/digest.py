@@ -5,7 +5,7 @@ of failures no value that an error may quote.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from estimator.errors import DocumentError, NotPublishable
 from estimator.failures import Failure
 from estimator.release import POOLED, Release
 from estimator.release_files import path_of, read
+from estimator.signatures import fault_of
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +150,7 @@ def compose(
     since: float,
     until: float,
     releases_url: str | None,
+    public: Mapping[int, bytes],
 ) -> Digest:
     """Gather everything that was published after `since`, up to `until`.
 
@@ -162,19 +164,25 @@ def compose(
         since: Unix time.
         until: Unix time.
         releases_url: Where the directory is served.
+        public: The keys that releases are signed with; what none of them has signed is left out.
     """
     found = []
     for path in sorted(directory.glob("*/*.json")):
         at = path.stat().st_mtime
         if not since < at <= until:
             continue
+        # The others must be heard of all the same.
+        fault = fault_of(path, public)
+        if fault is not None:
+            log.warning("left out of the digest: %s %s", path.name, fault)
+            continue
         try:
             found.append((read(path), at))
-        except DocumentError as error:  # The others must be heard of all the same.
+        except DocumentError as error:
             log.warning("left out of the digest: %s", error)
     pooled = {(r.metric, r.epoch) for r, _ in found if r.fingerprint == POOLED}
     listed = [
-        _released(release, at, directory, releases_url)
+        _released(release, at, _before(release, directory, public), releases_url)
         for release, at in found
         if release.fingerprint == POOLED
         or (release.metric, release.epoch) not in pooled
@@ -193,9 +201,8 @@ def compose(
     )
 
 
-def _released(release: Release, at: float, directory: Path, url: str | None) -> Released:
+def _released(release: Release, at: float, before: Release | None, url: str | None) -> Released:
     estimates = release.estimates
-    before = _before(release, directory)
     page = f"{release.metric}/{release.epoch}.{release.fingerprint}.html"
     shown = [
         Figure(entry.value, entry.share, *entry.interval)
@@ -220,7 +227,7 @@ def _released(release: Release, at: float, directory: Path, url: str | None) -> 
     )
 
 
-def _before(release: Release, directory: Path) -> Release | None:
+def _before(release: Release, directory: Path, public: Mapping[int, bytes]) -> Release | None:
     """Return the published release of the same version before this one."""
     if release.estimates is None:
         return None
@@ -229,6 +236,8 @@ def _before(release: Release, directory: Path) -> Release | None:
     named = sorted(path.name for path in folder.glob(f"*.{release.fingerprint}.json"))
     earlier = [name for name in named if name < f"{release.epoch}.{release.fingerprint}.json"]
     for name in reversed(earlier):
+        if fault_of(folder / name, public) is not None:
+            continue
         try:
             found = read(folder / name)
         except DocumentError:

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 
+from aggregator.signing import Signing
 from client_sdk.epochs import DAY_SECONDS
 from estimator import mail, outbox, webhook
 from estimator.audience import Audience
@@ -45,14 +46,14 @@ class Notifier:
         directory: Of the releases.
         settings: Ways and hour.
         audience: Returns who hears of what; reads the store.
-        sign: Signs for the webhook; None: unsigned.
+        signing: Returns the keys of now, which have signed the releases and sign the webhook.
         clock: Returns the Unix time.
     """
 
     directory: Path
     settings: NotifySettings
     audience: Callable[[], Audience]
-    sign: webhook.Sign | None
+    signing: Callable[[], Signing]
     clock: Callable[[], float]
 
     def look(self) -> list[Letter]:
@@ -110,6 +111,7 @@ class Notifier:
             since=max(earliest, min((before.until, *waiting.values()))),
             until=until,
             releases_url=self.settings.releases_url,
+            public=self.signing().public,
         )
         people = _people(audience) if with_mail else []
         parts = [
@@ -125,7 +127,7 @@ class _Round:
     def __init__(self, notifier: Notifier, state: Outbox) -> None:
         self._settings = notifier.settings
         self._directory = notifier.directory
-        self._sign = notifier.sign
+        self._signing = notifier.signing
         self._now = notifier.clock()
         self._state = state
         self._delivered: list[Letter] = []
@@ -144,7 +146,7 @@ class _Round:
     def _post(self, letter: Letter, url: str) -> None:
         name = mail.name_of(letter.digest, WEBHOOK)
         try:
-            webhook.post(url, letter.digest, name, self._now, self._sign)
+            webhook.post(url, letter.digest, name, self._now, self._signing().sign)
         except NotDelivered as error:
             self._postpone([letter], error)
         else:

@@ -3,13 +3,12 @@
     Idempotency-Key: NAME         the same for each try of one digest
     Sottovoce-Signature: t=SECONDS,key=ID,ed25519=BASE64
 
-The signature is that of the project's release-signing key over "SECONDS.NAME." and the body, byte
-for byte; docs/operations.md shows how a receiver checks it.
+The signature is that of the project's release-signing key over "sottovoce webhook v1", a NUL byte,
+"SECONDS.NAME." and the body, byte for byte; docs/operations.md shows how a receiver checks it.
 """
 
 import base64
 import json
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import requests
@@ -19,13 +18,12 @@ from urllib3.util.retry import Retry
 
 from estimator.digest import Digest
 from estimator.errors import NotDelivered
-
-Sign = Callable[[bytes], tuple[int, bytes]]
-"""Returns the id of a key and its Ed25519 signature of exactly these bytes."""
+from estimator.signatures import Sign
 
 KEY_HEADER = "Idempotency-Key"
 SIGNATURE_HEADER = "Sottovoce-Signature"
 TIMEOUT_SECONDS = 10.0
+_LABEL = b"sottovoce webhook v1\x00"
 _TRIES_AT_ONCE = Retry(
     total=2,
     redirect=0,
@@ -48,7 +46,7 @@ def post(
     digest: Digest,
     name: str,
     now: float,
-    sign: Sign | None,
+    sign: Sign,
     timeout: float = TIMEOUT_SECONDS,
 ) -> None:
     """Deliver a digest.
@@ -58,7 +56,7 @@ def post(
         digest: What is delivered.
         name: Names this digest, so that the receiver can tell a repetition.
         now: Unix time, which is signed too.
-        sign: None: without a signature.
+        sign: Signs with the project's key.
         timeout: Seconds for a connection and between two bytes of the answer.
 
     Raises:
@@ -66,14 +64,13 @@ def post(
     """
     content = body(digest)
     headers = {"Content-Type": "application/json", KEY_HEADER: name, "User-Agent": "sottovoce"}
-    if sign is not None:
-        moment = int(now)
-        try:
-            key, signature = sign(f"{moment}.{name}.".encode() + content)
-        except ValueError as error:
-            raise NotDelivered(f"the webhook's message cannot be signed: {error}") from error
-        written = base64.b64encode(signature).decode()
-        headers[SIGNATURE_HEADER] = f"t={moment},key={key},ed25519={written}"
+    moment = int(now)
+    try:
+        key, signature = sign(_LABEL + f"{moment}.{name}.".encode() + content)
+    except ValueError as error:  # RotationError: there is no active key.
+        raise NotDelivered(f"the webhook's message cannot be signed: {error}") from error
+    written = base64.b64encode(signature).decode()
+    headers[SIGNATURE_HEADER] = f"t={moment},key={key},ed25519={written}"
     host = urlsplit(url).hostname
     with requests.Session() as session:
         # Neither a cookie nor a password from somebody's .netrc goes along.

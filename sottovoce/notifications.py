@@ -9,6 +9,7 @@ from client_sdk.registry import loads
 from estimator.audience import Audience
 from estimator.notify import Notifier
 from estimator.settings import NotifySettings
+from sottovoce.connect import signing
 from sottovoce.system import releases_directory
 
 
@@ -22,6 +23,6 @@ def notifier(settings: ServerSettings, store: Store) -> Notifier:
         directory=releases_directory(),
         settings=NotifySettings.from_env(os.environ),
         audience=lambda: Audience.of([loads(text) for text in store.registries()]),
-        sign=None,
+        signing=lambda: signing(settings),
         clock=time.time,
     )

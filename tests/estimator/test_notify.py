@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aggregator.kinds import SigningKey
+from aggregator.signing import Signing
 from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from client_sdk.registry import loads
@@ -29,6 +31,7 @@ from tests.estimator.receivers import Hook, Mailbox, free, mail_server
 ROOT = Path(__file__).parents[2]
 AUDIENCE = Audience.of([loads(REGISTRY)])
 CONTACT, UI, SURVEY = "telemetry@example.org", "ui-team@example.org", "survey@example.org"
+SIGNING = Signing([replace(SigningKey.made(1, bytes(range(32)), None), state="active")])
 SHARES = [0.5, 0.3, 0.2, 0.0]
 
 
@@ -54,14 +57,14 @@ class Days:
             tally = self.tally_of(metric, n, tally)
         self.source.add(metric, number, tally)
         before = set(self.directory.rglob("*.json"))
-        publish_due(self.source, self.directory, self.now)
+        publish_due(self.source, self.directory, self.now, signing=SIGNING)
         for path in set(self.directory.rglob("*.json")) - before:
             os.utime(path, (self.now, self.now))
 
     @property
     def notifier(self) -> Notifier:
         return Notifier(
-            self.directory, self.settings, lambda: AUDIENCE, lambda m: (1, b""), lambda: self.now
+            self.directory, self.settings, lambda: AUDIENCE, lambda: SIGNING, lambda: self.now
         )
 
     def look(self, when: str) -> list[str]:
@@ -289,14 +292,16 @@ def test_an_owner_who_is_no_address_is_named_in_the_log_and_keeps_nobody_back(ma
     assert "not an e-mail address, so no digest goes there: #ui-team" in caplog.text
 
 
-def test_a_file_that_is_no_release_mutes_nobody(mailed, caplog):
+def test_a_planted_release_is_not_told_and_mutes_nobody(mailed, caplog):
     mailed.now = at("2026-12-10T00:01")
     mailed.publish("theme", "2026-W49", SHARES)
-    broken = mailed.directory / "theme" / "2026-W48.x.json"
-    broken.write_text("{}")
-    os.utime(broken, (mailed.now, mailed.now))
+    (true,) = mailed.directory.glob("theme/*.json")
+    planted = true.with_name(true.name.replace("W49", "W48"))
+    planted.write_text(true.read_text().replace("2026-W49", "2026-W48"))
+    os.utime(planted, (mailed.now, mailed.now))
     assert sorted(mailed.look("2026-12-10T06:00")) == sorted([CONTACT, UI])
-    assert "left out of the digest: 2026-W48.x.json" in caplog.text
+    assert f"left out of the digest: {planted.name} has no signature" in caplog.text
+    assert "2026-W48" not in texts(mailed)[UI]
 
 
 def test_a_preview_changes_nothing(days):
@@ -343,6 +348,7 @@ from estimator.notify import Notifier
 from estimator.settings import NotifySettings
 from client_sdk.registry import loads
 from tests.estimator.conftest import REGISTRY
+from tests.estimator.test_notify import SIGNING
 
 directory, now, fatal = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "kill"
 if fatal:
@@ -357,7 +363,7 @@ settings = NotifySettings.from_env(os.environ)
 audience = Audience.of([loads(REGISTRY)])
 print("ready", flush=True)
 sys.stdin.readline()
-for letter in Notifier(directory, settings, lambda: audience, None, lambda: now).look():
+for letter in Notifier(directory, settings, lambda: audience, lambda: SIGNING, lambda: now).look():
     print(letter.recipient, flush=True)
 """
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest

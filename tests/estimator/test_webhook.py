@@ -33,7 +33,8 @@ def test_the_body_is_signed_with_time_and_name():
     assert found is not None
     moment, key, signature = found.groups()
     assert (int(moment), key, headers["idempotency-key"]) == (NOW, "3", "NAME")
-    KEY.public_key().verify(base64.b64decode(signature), f"{moment}.NAME.".encode() + body)
+    content = b"sottovoce webhook v1\x00" + f"{moment}.NAME.".encode() + body
+    KEY.public_key().verify(base64.b64decode(signature), content)
     assert Digest.from_dict(json.loads(body)) == digest_of(released())
     assert "authorization" not in headers
 
