@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from aggregator.tally import Tally
-from client_sdk.epochs import parse
+from client_sdk.epochs import day_of, parse
 from estimator.due import close_due, due_at
 from estimator.errors import NotPublishable
 from estimator.failures import failures, note
@@ -351,6 +351,7 @@ def test_no_clock_change_skips_or_doubles_an_epoch(zone, metrics, monkeypatch):
             close_due(source, now)
             (epoch,) = source.closed
             assert due_at([home], epoch) <= now < due_at([home], epoch + 1)
+            assert day_of(now).timetuple()[:3] == time.gmtime(now)[:3]
             if not closed or epoch != closed[-1]:
                 assert now % 86_400 == 0
                 closed.append(epoch)

@@ -12,6 +12,7 @@ from estimator import whole_files
 from estimator.failures import note
 from sottovoce.__main__ import main
 from tests.estimator.receivers import Hook, Mailbox, free, mail_server
+from tests.sottovoce.conftest import wait_until
 
 ADDRESS, CONTACT = "ui-team@example.org", "telemetry@example.org"
 METRICS = """
@@ -131,6 +132,23 @@ def test_the_webhook_is_signed_with_the_key_that_signs_releases(releases, monkey
     assert not genuine(given | {"Idempotency-Key": "other"}, body, public, now)
     assert not genuine(given, body, public, now + 600)
     assert not genuine(given, body, {}, now)
+
+
+@pytest.mark.slow
+def test_the_schedule_looks_after_digests_by_itself(releases, monkeypatch, sottovoce):
+    """Its first look, ten seconds after its start, notes the time; the day's digest is then due."""
+    mailbox = Mailbox()
+    with mail_server(mailbox) as port:
+        monkeypatch.setenv("SOTTOVOCE_SMTP_URL", f"smtp://127.0.0.1:{port}?starttls=off")
+        assert main(["notify"]) == 0
+        path = releases / ".notifications.json"
+        state = json.loads(path.read_text()) | {"day": "2026-11-01"}
+        whole_files.replace(path, json.dumps(state).encode())
+        schedule = sottovoce("schedule")
+        wait_until(lambda: len(mailbox.kept) == 2, 60)
+        schedule.terminate()
+        assert schedule.wait(30) == 0
+    assert json.loads(path.read_text())["letters"] == []
 
 
 @pytest.mark.parametrize(
