@@ -13,6 +13,7 @@ from typing import Protocol
 from aggregator.tally import Tally
 from client_sdk.epochs import DAY_SECONDS, EpochLength, day_of, end_of, epoch_of, label
 from client_sdk.metric import Metric
+from estimator.failures import failures
 from estimator.lifetime import Lifetime
 from estimator.pages import page_of
 
@@ -73,12 +74,15 @@ def due(source: Source, directory: Path, now: float) -> Iterator[Due]:
         directory: Of the releases.
         now: Unix time in seconds.
     """
+    failed = {(each.metric, each.epoch) for each in failures(directory)}
     for versions in series(source.metrics()):
         found = [(version, source.epochs_with_reports(version)) for version in versions]
         for epoch in sorted({epoch for _, epochs in found for epoch in epochs}):
             reporting = tuple(version for version, epochs in found if epoch in epochs)
-            if due_at(versions, epoch) <= now and not _is_released(reporting, epoch, directory):
-                yield Due(reporting, epoch)
+            each = Due(reporting, epoch)
+            released = (each.metric, each.label) not in failed and _is_released(each, directory)
+            if due_at(versions, epoch) <= now and not released:
+                yield each
 
 
 def close_due(source: Source, now: float) -> None:
@@ -114,10 +118,10 @@ def series(metrics: Iterable[Metric]) -> list[list[Metric]]:
     return list(found.values())
 
 
-def _is_released(versions: Sequence[Metric], epoch: int, directory: Path) -> bool:
+def _is_released(each: Due, directory: Path) -> bool:
     # The page is written last: without it, a publisher has died on the way.
     pages = [
-        page_of(directory, version.name, label(version.epoch, epoch), version.fingerprint)
-        for version in versions
+        page_of(directory, each.metric, each.label, version.fingerprint)
+        for version in each.versions
     ]
     return all(page.exists() for page in pages)

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from estimator.across_epochs import AcrossEpochs, change
+from estimator.alarms import alarms
 from estimator.charts import MOST_SHARES, Drawn, in_percent, in_points, shown, shown_entries
 from estimator.errors import NotPublishable
 from estimator.estimate import Estimate, Estimates
@@ -63,7 +64,7 @@ def _numbers(release: Release, estimates: Estimates, history: Sequence[Release])
         "level": f"{estimates.level:.0%}",
         "level_of_100": f"{100 * estimates.level:g}",
         "odds": f"{1 / (1 - estimates.level):.0f}",
-        "alarms": _alarms(release, estimates),
+        "alarms": alarms(release),
         "summary": _summary(estimates, entries),
         "hidden": max(0, len(estimates.entries) - MOST_SHARES),
         "since": moved.epochs[0] if moved is not None else None,
@@ -120,21 +121,6 @@ def _changes(moved: AcrossEpochs) -> dict[object, str]:
 
 def _half(interval: tuple[float, float]) -> float:
     return (interval[1] - interval[0]) / 2
-
-
-def _alarms(release: Release, estimates: Estimates) -> list[str]:
-    alarms = []
-    if release.plausibility is not None and release.plausibility.alarm:
-        alarms.append(
-            "The reports do not look like those of honest devices: too many or too few bits, or "
-            "crowds in few cohorts. Somebody may be sending made-up reports, or an app has a fault."
-        )
-    if estimates.misfit is not None and estimates.misfit.alarm:
-        alarms.append(
-            "The strings that were looked for do not explain the reports: a frequent one is "
-            "probably missing from the list of candidates."
-        )
-    return alarms
 
 
 def _sureness(release: Release, estimates: Estimates) -> Facts:

@@ -17,6 +17,7 @@ from aggregator.record import Record, unrecorded
 from aggregator.signing import Signing
 from client_sdk.epochs import day_of, first_day, parse
 from client_sdk.metric import Metric
+from estimator import failures
 from estimator.due import Due, Source, due, due_at, series
 from estimator.errors import NotPublishable
 from estimator.estimate import estimate
@@ -75,10 +76,10 @@ def publish_due(
     """
     outcomes: list[Outcome] = []
     lifetime = cache(source.lifetime)
-    with _only_publisher(directory):
+    with only_publisher(directory):
         waiting = list(due(source, directory, now))
         for done, each in enumerate(waiting, start=1):
-            outcomes += _publish(source, directory, each, lifetime, signing)
+            outcomes += _publish(source, directory, each, lifetime, signing, now)
             progress(done, len(waiting))
         if any(outcome.path for outcome in outcomes):
             _finish(directory, source, signing)
@@ -112,7 +113,7 @@ def publish_epoch(
     Raises:
         NotPublishable: No such metric or epoch, it has not begun, is still open, or is empty.
     """
-    with _only_publisher(directory):
+    with only_publisher(directory):
         versions, epoch = _find(source.metrics(), name, epoch_label)
         begins = min(v.starts for v in versions)
         if versions[0].epoch != "once":
@@ -133,7 +134,7 @@ def publish_epoch(
         if not reporting:
             raise NotPublishable(f"{name}: epoch {epoch_label} holds no reports")
         outcomes = _publish(
-            source, directory, Due(reporting, epoch), cache(source.lifetime), signing
+            source, directory, Due(reporting, epoch), cache(source.lifetime), signing, now
         )
         _finish(directory, source, signing)
         return outcomes
@@ -164,6 +165,23 @@ def _publish(
     each: Due,
     lifetime: Callable[[], Lifetime],
     signing: Signing | None,
+    now: float,
+) -> list[Outcome]:
+    outcomes = _tried(source, directory, each, lifetime, signing)
+    failed = [(o.fingerprint, o.reason) for o in outcomes if o.status == "FAILED"]
+    try:
+        failures.note(directory, each.metric, each.label, failed, now)
+    except OSError:
+        log.exception("what failed of %s %s could not be noted", each.metric, each.label)
+    return outcomes
+
+
+def _tried(
+    source: Source,
+    directory: Path,
+    each: Due,
+    lifetime: Callable[[], Lifetime],
+    signing: Signing | None,
 ) -> list[Outcome]:
     versions, epoch, name, text = each.versions, each.epoch, each.metric, each.label
     try:
@@ -172,19 +190,31 @@ def _publish(
     except Exception as error:  # One metric's trouble must not hold the others back.
         log.exception("%s %s could not be closed", name, text)
         return [Outcome(name, text, "", "FAILED", f"could not be closed: {error}")]
-    outcomes, standing = [], []
+    failed, standing = [], []
     for version in versions:
         try:
             composed = _composed(source, version, project, epoch, lifetime)
             release, _ = write(composed, directory, signing)
-            write_pages(release, directory)
         except Exception as error:  # The same: the next version may well be fine.
-            log.exception("%s %s %s could not be published", name, text, version.fingerprint)
-            outcomes.append(Outcome(name, text, version.fingerprint, "FAILED", str(error)))
+            failed.append(_failed(name, text, version.fingerprint, error))
             continue
         standing.append(release)
-        outcomes.append(_outcome(release, directory))
-    return outcomes + _pooled(versions, standing, directory, signing)
+    # Before the pages of its parts, which say that nothing of this epoch is due any more.
+    pooled = _pooled(versions, standing, directory, signing)
+    return [*failed, *(_shown(release, directory) for release in standing), *pooled]
+
+
+def _shown(release: Release, directory: Path) -> Outcome:
+    try:
+        write_pages(release, directory)
+    except Exception as error:
+        return _failed(release.metric, release.epoch, release.fingerprint, error)
+    return _outcome(release, directory)
+
+
+def _failed(metric: str, epoch: str, fingerprint: str, error: Exception) -> Outcome:
+    log.exception("%s %s %s could not be published", metric, epoch, fingerprint)
+    return Outcome(metric, epoch, fingerprint, "FAILED", str(error) or type(error).__name__)
 
 
 def _composed(
@@ -210,9 +240,7 @@ def _pooled(
         release, _ = write(compose_pooled(versions[-1], published), directory, signing)
         write_pages(release, directory)
     except Exception as error:
-        first = published[0]
-        log.exception("%s %s could not be pooled", first.metric, first.epoch)
-        return [Outcome(first.metric, first.epoch, POOLED, "FAILED", str(error))]
+        return [_failed(published[0].metric, published[0].epoch, POOLED, error)]
     return [_outcome(release, directory)]
 
 
@@ -230,7 +258,8 @@ def _outcome(release: Release, directory: Path) -> Outcome:
 
 
 @contextmanager
-def _only_publisher(directory: Path) -> Iterator[None]:
+def only_publisher(directory: Path) -> Iterator[None]:
+    """Keep other publishers, in this process or another, out of a directory; wait for them."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / ".publishing.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -4,13 +4,15 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import FrameType
 
 from apscheduler.schedulers.blocking import BlockingScheduler
+from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from aggregator.connection import StoreUnavailable
+from client_sdk.errors import SottovoceError
 from estimator.publish import Outcome
 
 log = logging.getLogger(__name__)
@@ -18,6 +20,12 @@ log = logging.getLogger(__name__)
 _PROGRESS_SECONDS = 10.0
 SURVEY_SECONDS = 600.0
 """Between two looks at how much of their budget devices have spent."""
+
+
+NOTIFY_MINUTES = 5
+"""Between two looks at whether a digest is due or waits; at full hours, UTC, among others."""
+_NOTIFY_AFTER_SECONDS = 10.0
+"""From the start on, so that a digest tells what the first tick has made up for."""
 
 
 class _Stop(Exception):
@@ -61,26 +69,48 @@ def surveyed(survey: Callable[[], object]) -> None:
         log.warning("the ledger could not be looked at: %s", error)
 
 
+def notified(look: Callable[[], object]) -> None:
+    """Send what is due; what fails is tried again at the next look, and publishing goes on."""
+    try:
+        look()
+    except (SottovoceError, OSError) as error:
+        log.warning("no digest could be composed or noted: %s", error)
+
+
+def notify_trigger() -> CronTrigger:
+    """Return when to look: by UTC, so that no clock change skips or doubles a look."""
+    return CronTrigger(minute=f"*/{NOTIFY_MINUTES}", timezone=UTC)
+
+
 def run(
     publish: Callable[[], Iterable[Outcome]],
     every_seconds: float,
     survey: Callable[[], object] = lambda: None,
+    notify: Callable[[], object] | None = None,
 ) -> None:
     """Call `publish` now and every `every_seconds` until SIGTERM or SIGINT.
 
-    Beside it `survey` is called now and every SURVEY_SECONDS.
+    Beside it `survey` is called now and every SURVEY_SECONDS, and `notify`, in a thread of its own
+    that publishing never waits for, soon and every NOTIFY_MINUTES.
 
     Ticks never overlap: those missed while one was running are made up for by a single one. A
     tick that is running when the signal comes is finished first. Main thread only.
     """
     scheduler = BlockingScheduler(timezone=UTC)
-    jobs = ((tick, publish, every_seconds), (surveyed, survey, SURVEY_SECONDS))
-    for act, argument, seconds in jobs:
+    now = datetime.now(UTC)
+    jobs: list[tuple[Callable[..., None], Callable[[], object], object, datetime]] = [
+        (tick, publish, IntervalTrigger(seconds=every_seconds, timezone=UTC), now),
+        (surveyed, survey, IntervalTrigger(seconds=SURVEY_SECONDS, timezone=UTC), now),
+    ]
+    if notify is not None:
+        soon = now + timedelta(seconds=_NOTIFY_AFTER_SECONDS)
+        jobs.append((notified, notify, notify_trigger(), soon))
+    for act, argument, trigger, first in jobs:
         scheduler.add_job(
             act,
-            IntervalTrigger(seconds=seconds, timezone=UTC),
+            trigger,
             args=(argument,),
-            next_run_time=datetime.now(UTC),
+            next_run_time=first,
             coalesce=True,
             max_instances=1,
             misfire_grace_time=None,

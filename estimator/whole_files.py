@@ -16,22 +16,32 @@ def write_once(path: Path, content: bytes) -> bool:
         return False
     finally:
         os.unlink(temporary)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync_folder(path.parent)
     return True
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Put a file in place of the one that may be there; for what can be made again."""
-    temporary = _draft(path, content, durable=False)
+def replace(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Put a file in place of the one that may be there.
+
+    Args:
+        durable: Whether it must survive a power cut; what can be made again need not.
+    """
+    temporary = _draft(path, content, durable=durable)
     try:
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+    if durable:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _draft(path: Path, content: bytes, *, durable: bool) -> str:

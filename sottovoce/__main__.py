@@ -18,6 +18,7 @@ COMMANDS = {
     "audit": "rebuild the exact channel of each metric from the shipped code",
     "estimate": "estimate shares from a tally document, offline",
     "publish": "publish due epochs now, or close one early",
+    "notify": "send the digests that are due, show them, or test the mail server",
     "releases": "list and export releases",
     "ledger": "lifetime epsilon of a device, or over all devices",
     "preview": "what a device would send: exact bytes, in words, and epsilon spent",

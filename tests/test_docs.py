@@ -115,8 +115,10 @@ def test_each_threat_has_a_test():
 
 def test_every_setting_is_documented():
     from aggregator import settings
+    from estimator import settings as notifications
 
-    rows = re.findall(r"^([A-Z_]{6,}) ", settings.__doc__ or "", re.MULTILINE)
+    tables = f"{settings.__doc__}\n{notifications.__doc__}"
+    rows = re.findall(r"^([A-Z_]{6,}) ", tables, re.MULTILINE)
     text = (ROOT / "docs" / "operations.md").read_text()
     assert len(rows) > 5
     for name in rows:

@@ -1,7 +1,8 @@
 """List releases, show one, or export all as one CSV.
 
-Without arguments: one line per release. With METRIC: its releases only; with METRIC EPOCH: the
-estimates of that release. --csv FILE writes every selected estimate as one table.
+Without arguments: one line per release, and first those that FAILED and are tried again. With
+METRIC: its releases only; with METRIC EPOCH: the estimates of that release. --csv FILE writes
+every selected estimate as one table.
 
 METRIC --change EPOCH EPOCH: by how much shares have changed. METRIC --average EPOCH...: their mean
 over epochs. Both with errors that hold although the same devices report again and again.
@@ -24,6 +25,7 @@ from sottovoce.table import table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from estimator.failures import Failure
     from estimator.release import Release
 
 
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from estimator.failures import failures
     from estimator.release_files import releases, schema_text
     from sottovoce.system import releases_directory
 
@@ -77,12 +80,17 @@ def run(args: argparse.Namespace) -> int:
         for release in found:
             _show(release)
     else:
-        _list(found)
+        failed = [f for f in failures(directory) if args.metric in (None, f.metric)]
+        _list(found, failed)
     return 0 if found else 1
 
 
-def _list(found: "Sequence[Release]") -> None:
+def _list(found: "Sequence[Release]", failed: "Sequence[Failure]") -> None:
     rows = [
+        (failure.metric, failure.epoch, "FAILED", "-", failure.fingerprint or "-")
+        for failure in failed
+    ]
+    rows += [
         (
             release.metric,
             release.epoch,
@@ -93,6 +101,8 @@ def _list(found: "Sequence[Release]") -> None:
         for release in found
     ]
     print(table(("metric", "epoch", "status", "n", "version"), rows, left=3))
+    for failure in failed:
+        print(f"FAILED {failure.metric} {failure.epoch}, {failure.tries} tries: {failure.reason}")
 
 
 def _across(found: "Sequence[Release]", args: argparse.Namespace) -> None:

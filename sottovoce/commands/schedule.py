@@ -2,7 +2,8 @@
 
 An epoch is due when it is over and its grace has passed. Whatever fell due while nothing ran is
 published at the next tick. Settings come from the environment; SOTTOVOCE_RELEASES names the
-directory of the release files.
+directory of the release files. Where SOTTOVOCE_SMTP_URL or SOTTOVOCE_WEBHOOK_URL is set, owners of
+metrics get one digest a day.
 """
 
 import argparse
@@ -28,12 +29,15 @@ def run(args: argparse.Namespace) -> int:
     from estimator.schedule import run as run_schedule
     from estimator.source import StoreSource
     from sottovoce.connect import connect, signing
+    from sottovoce.notifications import notifier
     from sottovoce.system import releases_directory
 
     if args.every < 1:
         raise ValueError(f"--every must be at least 1 second, got {args.every}")
     settings, store, catalogue = connect()
     source = StoreSource(store, catalogue)
+    found = notifier(settings, store)
+    notify = found.look if found.settings.notifies else None
 
     def publish() -> "list[Outcome]":
         now = time.time()
@@ -54,5 +58,5 @@ def run(args: argparse.Namespace) -> int:
                 sample=secrets.SystemRandom().sample,
             )
 
-    run_schedule(publish, args.every, survey)
+    run_schedule(publish, args.every, survey, notify)
     return 0

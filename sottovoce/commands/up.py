@@ -6,6 +6,7 @@ their metrics expire.
 """
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from client_sdk import load
+    from estimator.settings import NotifySettings
     from sottovoce.revival import Revival
     from sottovoce.system import free_port, running
 
+    NotifySettings.from_env(os.environ)  # told here at once, not by the scheduler again and again
     registry = load(args.metrics)
     settings = settings_from(args)
     if not settings.metrics_port:

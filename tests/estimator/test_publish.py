@@ -2,16 +2,22 @@
 
 import fcntl
 import logging
+import os
+import subprocess
+import sys
 import threading
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from aggregator.tally import Tally
-from client_sdk.epochs import parse
-from estimator.due import close_due
+from client_sdk.epochs import day_of, parse
+from estimator.due import close_due, due_at
 from estimator.errors import NotPublishable
+from estimator.failures import failures, note
 from estimator.publish import publish_due, publish_epoch
 from estimator.release_files import read, releases
 
@@ -206,3 +212,150 @@ def test_one_publisher_at_a_time(source, tmp_path):
         assert source.closed == []
     worker.join(10)
     assert [outcome.status for outcome in outcomes] == ["OK"]
+
+
+def test_a_failure_stays_listed_until_it_succeeds(source, tmp_path, caplog):
+    caplog.set_level(logging.CRITICAL)
+    source.down = True
+    for minute in range(3):
+        publish_due(source, tmp_path, AFTER + 60 * minute)
+    (failure,) = failures(tmp_path)
+    assert (failure.metric, failure.epoch, failure.tries) == ("theme", "2026-W49", 3)
+    assert (failure.first, failure.last) == (AFTER, AFTER + 120)
+    assert failure.reason == "could not be closed: shard 3 is away"
+    source.down = False
+    publish_due(source, tmp_path, AFTER + 180)
+    assert failures(tmp_path) == []
+
+
+def test_a_list_of_failures_that_cannot_be_read_keeps_nothing_back(source, tmp_path, caplog):
+    (tmp_path / "failures.json").write_text("[{")
+    assert [o.status for o in publish_due(source, tmp_path, AFTER)] == ["OK"]
+    assert "is no list of failures" in caplog.text
+    note(tmp_path, "theme", "2026-W50", [("", "shard 3 is away")], AFTER)
+    assert [failure.epoch for failure in failures(tmp_path)] == ["2026-W50"]
+
+
+@pytest.fixture
+def two_versions(metrics, tally_of, make_source, version_of):
+    old, new = metrics["theme"], version_of(metrics["theme"], "2")
+    made = make_source(old, new)
+    made.add(old, WEEK, tally_of(old, 3000, SHARES))
+    made.add(new, WEEK, tally_of(new, 1000, SHARES))
+    return made
+
+
+def test_a_pooled_release_that_failed_is_tried_again(two_versions, tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.CRITICAL)
+    with monkeypatch.context() as broken:
+        broken.setattr("estimator.publish.compose_pooled", lambda *parts: 1 / 0)
+        outcomes = publish_due(two_versions, tmp_path, AFTER)
+    assert [o.status for o in outcomes] == ["OK", "OK", "FAILED"]
+    assert [failure.fingerprint for failure in failures(tmp_path)] == ["pooled"]
+    assert [o.status for o in publish_due(two_versions, tmp_path, AFTER)] == ["OK", "OK", "OK"]
+    assert failures(tmp_path) == []
+    assert publish_due(two_versions, tmp_path, AFTER) == []
+
+
+def test_a_publisher_that_dies_before_the_pooled_release_leaves_the_epoch_due(
+    two_versions, tmp_path, monkeypatch
+):
+    class Killed(BaseException):
+        pass
+
+    def die(*parts):
+        raise Killed
+
+    with monkeypatch.context() as broken:
+        broken.setattr("estimator.publish.compose_pooled", die)
+        with pytest.raises(Killed):
+            publish_due(two_versions, tmp_path, AFTER)
+    outcomes = publish_due(two_versions, tmp_path, AFTER)
+    assert outcomes[-1].fingerprint == "pooled"
+
+
+PUBLISHER = """
+import sys
+from pathlib import Path
+from client_sdk.registry import loads
+from estimator.publish import publish_due
+from tests.estimator.conftest import REGISTRY, Tallies, expected_tally
+
+theme = loads(REGISTRY).metrics["theme"]
+source = Tallies(theme)
+for week in range(4):
+    source.add(theme, int(sys.argv[2]) + week, expected_tally(theme, 1000, [0.5, 0.3, 0.2, 0]))
+print("ready", flush=True)
+sys.stdin.readline()
+for outcome in publish_due(source, Path(sys.argv[1]), float(sys.argv[3])):
+    print(outcome.epoch)
+"""
+
+
+def test_two_processes_at_once_publish_each_epoch_once(tmp_path):
+    """Four weeks are due to both; the second one to come waits, and then finds nothing."""
+    words = [str(tmp_path), str(WEEK), str(AFTER + 20 * 7 * 86_400)]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", PUBLISHER, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        for _ in range(2)
+    ]
+    try:
+        for each in both:
+            assert each.stdout.readline() == "ready\n"
+        for each in both:
+            each.stdin.write("\n")
+            each.stdin.flush()
+        said = [each.communicate(timeout=100)[0].split() for each in both]
+    finally:
+        for each in both:
+            each.kill()
+            each.communicate()
+    assert sorted(len(epochs) for epochs in said) == [0, 4]
+
+
+class Closings:
+    """A source without reports that keeps which epochs were closed."""
+
+    def __init__(self, *metrics) -> None:
+        self.versions = metrics
+        self.closed: list[int] = []
+
+    def metrics(self):
+        return self.versions
+
+    def close(self, metric, epoch: int) -> None:
+        self.closed.append(epoch)
+
+
+# Switches on different days, by half an hour, by two hours; and zones that have none.
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll")
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_no_clock_change_skips_or_doubles_an_epoch(zone, metrics, monkeypatch):
+    """Looks at every half hour of a year, with both of its switches."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        home = metrics["home_page"]
+        closed = []
+        for half_hour in range(48 * 365):
+            now = at("2026-12-05") + 1800 * half_hour
+            source = Closings(home)
+            close_due(source, now)
+            (epoch,) = source.closed
+            assert due_at([home], epoch) <= now < due_at([home], epoch + 1)
+            assert day_of(now).timetuple()[:3] == time.gmtime(now)[:3]
+            if not closed or epoch != closed[-1]:
+                assert now % 86_400 == 0
+                closed.append(epoch)
+        assert closed == list(range(closed[0], closed[0] + 365))
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+
+from estimator.schedule import NOTIFY_MINUTES, notified, notify_trigger
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,3 +81,66 @@ def test_the_schedule_survives_failures_and_finishes_its_tick_on_a_signal(number
         "estimator.schedule FAILED home 2026-12-01: could not be closed: shard 3",
     ):
         assert line in lines
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+def test_looks_at_digests_come_at_full_hours_of_utc_whatever_the_zone(zone, monkeypatch):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        trigger = notify_trigger()
+        for day in ("2027-03-14", "2027-03-28", "2027-04-04", "2027-10-03", "2027-10-31"):
+            moment = datetime.fromisoformat(f"{day}T00:00").replace(tzinfo=UTC)
+            seen = []
+            while moment.date().isoformat() == day:
+                seen.append(moment)
+                moment = trigger.get_next_fire_time(moment, moment + timedelta(microseconds=1))
+            assert len(seen) == 24 * 60 // NOTIFY_MINUTES
+            assert {each.hour for each in seen if each.minute == 0} == set(range(24))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_store_that_is_away_costs_one_line_and_no_publication(caplog):
+    def look():
+        raise ConnectionError("the store is away")
+
+    notified(look)
+    (record,) = caplog.records
+    assert record.getMessage() == "no digest could be composed or noted: the store is away"
+
+
+BESIDE = """
+import threading
+from estimator import schedule
+
+schedule._NOTIFY_AFTER_SECONDS = 0.0
+begun, hangs = threading.Event(), threading.Event()
+
+def publish():
+    if begun.is_set():
+        print("published beside", flush=True)
+    return []
+
+def notify():
+    begun.set()
+    hangs.wait(100)
+
+schedule.run(publish, 0.1, notify=notify)
+"""
+
+
+def test_publishing_goes_on_while_a_digest_hangs():
+    process = subprocess.Popen(
+        [sys.executable, "-c", BESIDE],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "published beside\n"
+    finally:
+        process.kill()
+        process.communicate()

@@ -10,6 +10,7 @@ from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from client_sdk.registry import loads
 from estimator.estimate import estimate
+from estimator.failures import note
 from estimator.release import compose
 from estimator.release_files import write
 from sottovoce.__main__ import main
@@ -83,3 +84,18 @@ def test_what_cannot_be_combined_is_named(folder, capsys, arguments, message) ->
 def test_the_schema_is_printed(capsys) -> None:
     assert main(["releases", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Release"
+
+
+def test_what_failed_is_listed_first_until_it_succeeds(folder, capsys) -> None:
+    where = ["releases", "--releases", str(folder)]
+    note(folder, "theme", "2026-W51", [("", "could not be closed: shard 3 is away")], 0.0)
+    note(folder, "theme", "2026-W51", [("", "could not be closed: shard 3 is away")], 60.0)
+    assert main(where) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("2026-W51  FAILED") < shown.index("2026-W48  PUBLISHED")
+    assert "FAILED theme 2026-W51, 2 tries: could not be closed: shard 3 is away" in shown
+    assert main([*where, "other"]) == 1
+    assert "FAILED" not in capsys.readouterr().out
+    note(folder, "theme", "2026-W51", [], 120.0)
+    main(where)
+    assert "FAILED" not in capsys.readouterr().out

@@ -1,0 +1,28 @@
+"""The notifier that the environment describes, for the commands that use one."""
+
+import os
+import time
+
+from aggregator.settings import ServerSettings
+from aggregator.store import Store
+from client_sdk.registry import loads
+from estimator.audience import Audience
+from estimator.notify import Notifier
+from estimator.settings import NotifySettings
+from sottovoce.connect import signing
+from sottovoce.system import releases_directory
+
+
+def notifier(settings: ServerSettings, store: Store) -> Notifier:
+    """Return what sends digests.
+
+    Raises:
+        SettingsError: A variable breaks its rule.
+    """
+    return Notifier(
+        directory=releases_directory(),
+        settings=NotifySettings.from_env(os.environ),
+        audience=lambda: Audience.of([loads(text) for text in store.registries()]),
+        signing=lambda: signing(settings),
+        clock=time.time,
+    )
