@@ -1,8 +1,5 @@
 """schemathesis against the server as it runs: all its checks, on uploads that are signed."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from datetime import date
@@ -14,8 +11,8 @@ import pytest
 from aggregator.kinds import OpeningKey
 from aggregator.rotation import rotate
 from tests.aggregator import contract
+from tests.fuzzing import Run
 
-ROOT = Path(__file__).parents[2]
 HOOKS = "tests.aggregator.signing_hooks"
 CONFIG = """
 [checks.positive_data_acceptance]
@@ -37,25 +34,13 @@ def run_schemathesis(
     world: Any, server: Any, directory: Path, examples: int, seed: int
 ) -> Counter[str]:
     """Fuzz every operation; return how many batches, reports and so on the server counted."""
-    config = directory / "schemathesis.toml"
-    config.write_text(CONFIG)
-    command = [
-        *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"),
-        *(str(contract.PATH), "--url", server.url, "--checks", "all"),
-        *("--phases", "examples,coverage,fuzzing", "--max-examples", str(examples)),
-        *("--seed", str(seed), "--generation-database", "none", "--no-color"),
-        *("--warnings", "off"),
-    ]
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
+    environment = {
         "SCHEMATHESIS_HOOKS": HOOKS,
         "SOTTOVOCE_KEYS_FILE": str(world.settings.keys_file),
         "SOTTOVOCE_FUZZ_REPORT": world.report("theme", 1),
     }
-    done = subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run = Run(str(contract.PATH), server.url, CONFIG, environment, examples, seed)
+    run.in_directory(directory)
     return world.store.counters()
 
 

@@ -2,17 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from referencing import Registry, Resource
-from referencing.jsonschema import DRAFT202012
 
 from aggregator import intake
 from aggregator.app import create_app
@@ -39,50 +36,11 @@ from client_sdk.report import (
     encode_erasure,
 )
 from tests.aggregator import contract
-from tests.aggregator.contract import DOCUMENT
+from tests.aggregator.contract import CONTRACT, DOCUMENT
 
 COMPONENTS = DOCUMENT["components"]
 SCHEMAS = COMPONENTS["schemas"]
-ROOT = "urn:contract"
-REGISTRY: Registry[Any] = Registry().with_resource(
-    ROOT, Resource(contents=DOCUMENT, specification=DRAFT202012)
-)
-
-
-def followed(part: dict[str, Any]) -> dict[str, Any]:
-    """A part of the document, or what it refers to if it does nothing else."""
-    while part.keys() == {"$ref"}:
-        found: Any = DOCUMENT
-        for name in part["$ref"].removeprefix("#/").split("/"):
-            found = found[name]
-        part = found
-    return part
-
-
-def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, item in DOCUMENT["paths"].items():
-        for method, operation in item.items():
-            yield method.upper(), path, operation
-
-
-def responses() -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """(operation, status, response) for all; those of any address last."""
-    for method, path, operation in operations():
-        for status, response in operation["responses"].items():
-            yield f"{method} {path}", int(status), followed(response)
-    for name, status in (("NotFound", 404), ("MethodNotAllowed", 405)):
-        yield "any", status, COMPONENTS["responses"][name]
-
-
-def kinds_of(response: dict[str, Any]) -> set[str]:
-    media = response["content"].get("application/problem+json")
-    if media is None:
-        return set()
-    whole = media["schema"]
-    return {
-        followed(schema)["properties"]["type"]["const"].removeprefix(PROBLEM_TYPE)
-        for schema in whole.get("oneOf", [whole])
-    }
+operations, responses, kinds_of = CONTRACT.operations, CONTRACT.responses, CONTRACT.kinds_of
 
 
 def test_the_contract_is_valid_openapi_3_1() -> None:
@@ -91,19 +49,11 @@ def test_the_contract_is_valid_openapi_3_1() -> None:
     assert DOCUMENT["openapi"].startswith("3.1.")
 
 
-def media_types() -> Iterator[Any]:
-    bodies = [(f"{m} {p}", o["requestBody"]) for m, p, o in operations() if "requestBody" in o]
-    answers = [(f"{where} {status}", response) for where, status, response in responses()]
-    for where, part in bodies + answers:
-        for name, media in part["content"].items():
-            for example, shown in media.get("examples", {}).items():
-                yield pytest.param(media["schema"], shown["value"], id=f"{where} {name} {example}")
-
-
-@pytest.mark.parametrize(("schema", "value"), list(media_types()))
+@pytest.mark.parametrize(
+    ("schema", "value"), [pytest.param(*shown, id=where) for *shown, where in CONTRACT.examples()]
+)
 def test_every_example_is_valid(schema: dict[str, Any], value: object) -> None:
-    absolute = json.loads(json.dumps(schema).replace('"#/', f'"{ROOT}#/'))
-    Draft202012Validator(absolute, registry=REGISTRY).validate(value)
+    CONTRACT.validate(schema, value)
 
 
 def test_every_answer_in_json_has_an_example() -> None:
@@ -307,12 +257,7 @@ PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
 
 
 def test_every_answer_of_the_contract_but_a_bug_is_provoked_here() -> None:
-    promised = {
-        (where, status, kind)
-        for where, status, response in responses()
-        for kind in kinds_of(response) or {None}
-    }
-    assert {answer for answer in promised if answer[2] != "internal"} == set(PROVOKED)
+    assert {answer for answer in CONTRACT.promised() if answer[2] != "internal"} == set(PROVOKED)
 
 
 @pytest.mark.parametrize("answer", list(PROVOKED), ids=str)
