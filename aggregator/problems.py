@@ -4,6 +4,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import ClassVar
 
 from flask import Response
 
@@ -53,6 +54,8 @@ class Problem(Exception):
         pause_seconds: How long to wait before trying again; None for the usual pause of a 503.
     """
 
+    kinds: ClassVar[Mapping[str, tuple[HTTPStatus, str]]] = _KINDS
+
     def __init__(
         self,
         kind: str,
@@ -70,7 +73,7 @@ class Problem(Exception):
 
     def response(self) -> Response:
         """Return the document as an answer."""
-        status, title = _KINDS[self.kind]
+        status, title = self.kinds[self.kind]
         document: dict[str, object] = {
             "type": PROBLEM_TYPE + self.kind,
             "title": title,

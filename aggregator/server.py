@@ -26,6 +26,7 @@ from aggregator.wsgi import served
 from client_sdk.registry import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from wsgiref.types import WSGIApplication
 
 _log = logging.getLogger(__name__)
@@ -78,14 +79,24 @@ def _warn_of_memory(store: Store) -> None:
 def run(settings: ServerSettings) -> None:
     """Prepare, then serve until SIGTERM or SIGINT; ends the process."""
     prepare(settings)
-    _Gunicorn(settings).run()
+    # Before the fork: all workers count an address's network under the same name.
+    network_secret = fresh_secret()
+    serve(settings, lambda: served(settings, network_secret))
+
+
+def serve(settings: ServerSettings, load: "Callable[[], WSGIApplication]") -> None:
+    """Serve an application at the settings' address until SIGTERM or SIGINT; ends the process.
+
+    Args:
+        load: Makes the application; called in each worker.
+    """
+    _Gunicorn(settings, load).run()
 
 
 class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, load: "Callable[[], WSGIApplication]") -> None:
         self._settings = settings
-        # Before the fork: all workers count an address's network under the same name.
-        self._network_secret = fresh_secret()
+        self._load = load
         super().__init__()
 
     def load_config(self) -> None:
@@ -117,7 +128,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
                 self.cfg.set(name, value)
 
     def load(self) -> "WSGIApplication":
-        return served(self._settings, self._network_secret)
+        return self._load()
 
 
 class _PlainLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
