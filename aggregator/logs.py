@@ -26,7 +26,7 @@ def configure(role: str, settings: ServerSettings, stream: TextIO) -> None:
     """Send all logs of this process to a stream.
 
     Args:
-        role: What this process is: serve, fold, schedule, up.
+        role: What this process is: serve, fold, schedule, dashboard, up.
         settings: Form and level.
         stream: A terminal gets text, unless the settings say otherwise.
     """

@@ -29,6 +29,9 @@ SOTTOVOCE_METRICS_PORT     TCP port of /metrics, 0: none (0; for `sottovoce up` 
                            is free)
 SOTTOVOCE_METRICS_HOST     address of that port (127.0.0.1)
 SOTTOVOCE_CANARY_DEVICES   devices of the canary per metric and day, at least 100; 0: no canary (0)
+SOTTOVOCE_DASHBOARD_HOST   address that the dashboard and its API listen on; unless only this
+                           machine can reach it, a read key is required (127.0.0.1)
+SOTTOVOCE_DASHBOARD_PORT   TCP port of that (8090; for `sottovoce up` any, if it is taken)
 SOTTOVOCE_LOG_FORMAT       json or text (json; text where standard error is a terminal)
 SOTTOVOCE_LOG_LEVEL        debug, info, warning or error (info)
 SOTTOVOCE_AOF_REWRITE_INTERVAL  seconds between two rewrites of the store's append-only file, which
@@ -83,6 +86,8 @@ class ServerSettings:
     ready_fold_lag_seconds: float = 600.0
     metrics_port: int = 0
     metrics_host: str = "127.0.0.1"
+    dashboard_host: str = "127.0.0.1"
+    dashboard_port: int = 8090
     log_format: str | None = None
     log_level: str = "info"
     aof_rewrite_interval_seconds: int = 3600
@@ -134,6 +139,10 @@ class ServerSettings:
             ),
             metrics_port=_integer(environ, "SOTTOVOCE_METRICS_PORT", 0, 65535, cls.metrics_port),
             metrics_host=environ.get("SOTTOVOCE_METRICS_HOST") or cls.metrics_host,
+            dashboard_host=environ.get("SOTTOVOCE_DASHBOARD_HOST") or cls.dashboard_host,
+            dashboard_port=_integer(
+                environ, "SOTTOVOCE_DASHBOARD_PORT", 1, 65535, cls.dashboard_port
+            ),
             log_format=_one_of(environ, "SOTTOVOCE_LOG_FORMAT", ("json", "text")),
             log_level=_one_of(environ, "SOTTOVOCE_LOG_LEVEL", _LEVELS) or cls.log_level,
             aof_rewrite_interval_seconds=_integer(

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aggregator.canary import newest_for_apps
 from aggregator.catalogue import Catalogue
@@ -10,10 +11,12 @@ from aggregator.closing import close_again, close_epoch
 from aggregator.store import Store
 from aggregator.tally import Tally
 from client_sdk.metric import Metric
+from client_sdk.registry import Registry
 from estimator.errors import NotPublishable
 from estimator.lifetime import Lifetime, lifetime
 
 log = logging.getLogger(__name__)
+_newest = lru_cache(maxsize=1)(newest_for_apps)
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,14 @@ class StoreSource:
 
     def project(self) -> str:
         """Return the project's name in the newest registry version for apps."""
-        registry = newest_for_apps(self.store.registries())
+        return self.newest().project
+
+    def newest(self) -> Registry:
+        """Return the newest registry version for apps."""
+        registry = _newest(tuple(self.store.registries()))
         if registry is None:
             raise NotPublishable("the store holds no registry yet")
-        return registry.project
+        return registry
 
     def metrics(self) -> Iterable[Metric]:
         return list(self.catalogue.load().metrics.values())

@@ -126,6 +126,18 @@ class Prices:
         kept = remembered / MICRO
         return Composed(spent / MICRO, kept, min(kept + tight, spent / MICRO), DELTA)
 
+    def account(self, account: Account, cap_micro: int) -> dict[str, Any]:
+        """Return what one device has spent in its life, as a document."""
+        found = self.composed(account.spent, self.remembered(account))
+        return {
+            "spent_epsilon": found.spent,
+            "lifetime_epsilon": cap_micro / MICRO,
+            "left_epsilon": max(0, cap_micro - account.spent) / MICRO,
+            "batches": account.sequence,
+            "remembered": sorted({self.names[channel] for channel in account.paid}),
+            "composition": asdict(found),
+        }
+
 
 def spending(
     accounts: Iterable[Account],

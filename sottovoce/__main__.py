@@ -8,10 +8,11 @@ from importlib import import_module
 
 COMMANDS = {
     "demo": "run the whole system once on real distributions and compare with the truth",
-    "up": "run everything on this machine: store, server, fold, schedule",
+    "up": "run everything on this machine: store, server, fold, schedule, dashboard",
     "serve": "run the aggregation server",
     "fold": "run the fold worker, which adds reports up",
     "schedule": "publish what is due, again and again",
+    "dashboard": "serve what was published",
     "canary": "report what is known, day after day, to compare with what is published",
     "monitor": "whether releases are as sure as they say, and what is alarming",
     "check": "check a metrics.toml",
@@ -28,7 +29,7 @@ COMMANDS = {
 }
 
 
-SERVICES = ("up", "serve", "fold", "schedule", "canary")
+SERVICES = ("up", "serve", "fold", "schedule", "dashboard", "canary")
 """Commands that run on: their logs are for machines to read."""
 
 

@@ -1,4 +1,4 @@
-"""The whole server side on one machine: store, HTTP server, fold worker, scheduler.
+"""The whole server side on one machine: store, HTTP server, fold worker, scheduler, dashboard.
 
 `sottovoce up` keeps it running for real use; `sottovoce demo` runs it once.
 """
@@ -72,13 +72,14 @@ def running(
         registry_text: Text of metrics.toml; becomes one more version in the store.
         data: Directory of everything that must survive a restart; created with mode 0700.
         settings: Host, port, workers and sizes; the store's URL is filled in here.
-        with_schedule: Whether releases are published as they fall due.
+        with_schedule: Whether releases are published as they fall due, and shown.
         log_directory: Where each process writes its log; None: to this process's output.
         appendfsync: "always": no acknowledged report is lost in a power cut; "everysec": faster,
             up to about a second of them may be.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     releases = data / "releases"
+    releases.mkdir(exist_ok=True)
     keys_file = data / "keys.json"
     fresh = not keys_file.exists()
     keys = Keys.load_or_create(keys_file, datetime.now(UTC).date())
@@ -112,9 +113,11 @@ def running(
             "SOTTOVOCE_METRICS_PORT": str(settings.metrics_port),
             "SOTTOVOCE_AOF_REWRITE_INTERVAL": str(settings.aof_rewrite_interval_seconds),
             "SOTTOVOCE_CANARY_DEVICES": str(settings.canary_devices),
+            "SOTTOVOCE_DASHBOARD_HOST": settings.dashboard_host,
+            "SOTTOVOCE_DASHBOARD_PORT": str(settings.dashboard_port),
             RELEASES_VARIABLE: str(releases.resolve()),
         }
-        names = ["serve", "fold", *(["schedule"] if with_schedule else [])]
+        names = ["serve", "fold", *(["schedule", "dashboard"] if with_schedule else [])]
         if with_schedule and settings.canary_devices:
             names.append("canary")
         commands = [

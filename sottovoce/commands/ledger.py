@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -197,15 +197,7 @@ def _one(args: argparse.Namespace) -> int:
         return 1
     found = prices.composed(account.spent, prices.remembered(account))
     if args.json:
-        document = {
-            "spent_epsilon": found.spent,
-            "lifetime_epsilon": cap,
-            "left_epsilon": max(0, versions.cap - account.spent) / 1e6,
-            "batches": account.sequence,
-            "remembered": sorted({prices.names[channel] for channel in account.paid}),
-            "composition": asdict(found),
-        }
-        print(json.dumps(document, indent=2))
+        print(json.dumps(prices.account(account, versions.cap), indent=2))
         return 0
     names = ", ".join(sorted({prices.names[channel] for channel in account.paid}))
     print(

@@ -1,4 +1,4 @@
-"""Run everything on this machine for real use: store, server, fold worker, scheduler.
+"""Run everything on this machine for real use: store, server, fold worker, scheduler, dashboard.
 
 State lies in --data and survives restarts and kill -9; the same command continues where the last
 one ended. Edit metrics.toml and run it again to add a version; old versions stay accepted until
@@ -47,6 +47,9 @@ def run(args: argparse.Namespace) -> int:
         wanted = METRICS_PORT if settings.port != METRICS_PORT else 0
         port = free_port(settings.metrics_host, wanted)
         settings = replace(settings, metrics_port=port)
+    taken = settings.dashboard_port in (settings.port, settings.metrics_port)
+    port = free_port(settings.dashboard_host, 0 if taken else settings.dashboard_port)
+    settings = replace(settings, dashboard_port=port)
     with running(
         registry.text,
         args.data,
@@ -59,6 +62,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"  write key  {system.write_key}")
         print(f"  releases   {system.releases}")
         print(f"  metrics    http://{settings.metrics_host}:{settings.metrics_port}/metrics")
+        print(
+            f"  dashboard  http://{settings.dashboard_host}:{settings.dashboard_port}/v1/releases"
+        )
         print("Ctrl-C ends it.", flush=True)
         revival = Revival(system.server)
         ended_by = system.supervisor.run_until_signal(healthy=revival.look_after)

@@ -1,0 +1,1 @@
+"""What is published and what it cost, over HTTP: the read API under /v1."""

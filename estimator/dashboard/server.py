@@ -1,0 +1,62 @@
+"""Runs the dashboard: its application under gunicorn, as the aggregation server runs."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from flask import Flask
+
+from aggregator.catalogue import Catalogue
+from aggregator.key_file import KeyFile
+from aggregator.keys import Keys
+from aggregator.server import serve
+from aggregator.settings import ServerSettings
+from aggregator.store import Store
+from estimator.dashboard.access import is_loopback
+from estimator.dashboard.app import create_app
+from estimator.source import StoreSource
+
+_log = logging.getLogger(__name__)
+
+_WORKERS = 2
+_THREADS = 8
+
+
+def application(settings: ServerSettings, releases: Path) -> Flask:
+    """Make an application with connections of its own: to be called after the fork.
+
+    Does not need the store to be there; until it is, what needs it is answered with 503.
+    """
+    keys = KeyFile(settings.keys_file)
+    store = Store.connect(settings, keys.current().pseudonym_key)
+    return create_app(
+        source=StoreSource(store, Catalogue(store)),
+        releases=releases,
+        keys=keys,
+        open_here=is_loopback(settings.dashboard_host),
+    )
+
+
+def run(settings: ServerSettings, releases: Path) -> None:
+    """Check the store, then serve until SIGTERM or SIGINT; ends the process.
+
+    Raises:
+        SettingsError, KeysError, StoreRefused, StoreUnavailable: Says what to do.
+    """
+    keys = Keys.load(settings.keys_file)
+    store = Store.connect(settings, keys.pseudonym_key)
+    try:
+        store.check()
+    finally:
+        store.close()
+    if not is_loopback(settings.dashboard_host) and not keys.read_keys:
+        _log.warning("nobody can read: make a key with `sottovoce keys new read --label WHO`")
+    own = replace(
+        settings,
+        host=settings.dashboard_host,
+        port=settings.dashboard_port,
+        workers=_WORKERS,
+        threads=_THREADS,
+        metrics_port=0,
+    )
+    serve(own, lambda: application(settings, releases))
