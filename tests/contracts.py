@@ -52,13 +52,14 @@ class Contract:
             _ROOT, Resource(contents=self.document, specification=DRAFT202012)
         )
 
-    def address_of(self, path: str) -> str:
-        """The address in the document that a path belongs to; the path itself if there is none."""
+    def address_of(self, path: str) -> tuple[str, dict[str, str]]:
+        """The address in the document that a path belongs to, if there is one, and its parts."""
         for address in self.document["paths"]:
-            pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(address))
-            if re.fullmatch(pattern, path):
-                return str(address)
-        return path
+            pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(address))
+            found = re.fullmatch(pattern, path)
+            if found:
+                return address, found.groupdict()
+        return path, {}
 
     def check(self, answer: Any, method: str, path: str, *, may_fail: bool = True) -> None:
         """Raise unless an answer is one that the contract gives.
@@ -73,14 +74,14 @@ class Contract:
             assert answer.headers["Allow"]
             return
         listed = "get" if method == "HEAD" else method.lower()
-        address = self.address_of(urlsplit(path).path)
+        address, parts = self.address_of(urlsplit(path).path)
         if listed in self.document["paths"].get(address, {}):
             operation = self._listed[address][listed]
         else:
             operation = self._unlisted["/"]["get"]
         checks = CHECKS[:-1] if method == "HEAD" else CHECKS
         also = [] if may_fail else [not_a_server_error]
-        operation.Case().validate_response(answer, checks=[*checks, *also])
+        operation.Case(path_parameters=parts).validate_response(answer, checks=[*checks, *also])
 
     def conforming(self, app: Flask) -> Flask:
         """Make the test clients of an app take no answer that is not in the contract."""

@@ -69,7 +69,7 @@ class Shelf:
         """Return the names that have a folder, sorted."""
         try:
             with os.scandir(self.directory) as found:
-                names = [each.name for each in found if _FOLDER.fullmatch(each.name)]
+                names = [e.name for e in found if _FOLDER.fullmatch(e.name) and e.is_dir()]
         except FileNotFoundError:
             return []
         return sorted(names)

@@ -1,0 +1,176 @@
+"""A real store, real release files, and the application that shows both."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from flask import Flask
+
+from aggregator.catalogue import Catalogue
+from aggregator.connection import Connection
+from aggregator.key_file import KeyFile
+from aggregator.kinds import KINDS
+from aggregator.rotation import new
+from aggregator.store import Store
+from aggregator.tally import Tally
+from aggregator.witness import Witness
+from client_sdk.epochs import parse
+from client_sdk.metric import Metric
+from estimator.dashboard.app import create_app
+from estimator.estimate import estimate
+from estimator.pages import write_pages
+from estimator.plausibility import Plausibility
+from estimator.release import Release, compose, compose_pooled
+from estimator.release_files import write
+from estimator.source import StoreSource
+from tests.aggregator.conftest import World, free_port, make_world
+from tests.contracts import Contract
+from tests.estimator.conftest import REGISTRY, expected_tally, other_version
+
+CONTRACT = Contract(files("estimator.dashboard").joinpath("openapi.yaml").read_text())
+SHARES = [0.5, 0.3, 0.2, 0]
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Desk:
+    """Where releases lie, and whom the application asks."""
+
+    world: World
+    releases: Path
+
+    @property
+    def source(self) -> StoreSource:
+        return StoreSource(self.world.store, self.world.catalogue)
+
+    def away(self) -> StoreSource:
+        """A source whose store cannot be reached."""
+        witness = Witness.beside(self.world.settings.keys_file)
+        connection = Connection("redis://127.0.0.1:1", 1.0)
+        store = Store(connection, self.world.store._layout, witness)
+        return StoreSource(store, Catalogue(store))
+
+    def app(self, *, open_here: bool = True, **changes: Any) -> Flask:
+        given = {"source": self.source, "releases": self.releases} | changes
+        keys = KeyFile(self.world.settings.keys_file)
+        return CONTRACT.conforming(create_app(keys=keys, open_here=open_here, **given))
+
+    def get(self, path: str, **headers: str) -> Any:
+        """Ask as somebody on this machine does."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.app().test_client().get(path, headers=given)
+
+    def read_key(self, label: str = "an analyst") -> tuple[int, str]:
+        """Make a read key; return its id and its text."""
+        act = new(self.world.settings.keys_file, KINDS["read"], date(2026, 11, 30), label)
+        assert act.text is not None
+        return act.key.id, act.text
+
+    def put(self, release: Release) -> Release:
+        """Write a release's files, without its page."""
+        return write(release, self.releases)[0]
+
+
+def released(metric: Metric, week: str, n: int = 1000, **parts: Any) -> Release:
+    """The release of some reports."""
+    tally = expected_tally(metric, n, SHARES)
+    return compose(metric, "shop-app", parse("week", week), estimate(metric, tally), **parts)
+
+
+@pytest.fixture
+def desk(redis_url: str, tmp_path: Path) -> Iterator[Desk]:
+    """No release yet."""
+    world = make_world(redis_url, tmp_path, REGISTRY)
+    (tmp_path / "releases").mkdir()
+    yield Desk(world, tmp_path / "releases")
+    world.store.close()
+
+
+@pytest.fixture
+def full(desk: Desk, metrics: dict[str, Metric]) -> Desk:
+    """theme: W49 two versions and pooled, W50 withheld at 96, W51 two that cannot be pooled;
+    home_page: two days; smokes: once."""
+    theme, home, smokes = metrics["theme"], metrics["home_page"], metrics["smokes"]
+    old = other_version(theme, "2")
+    seen = Plausibility(None, None, 0.5)
+    parts = [desk.put(released(theme, "2026-W49", plausibility=seen))]
+    parts.append(desk.put(released(old, "2026-W49")))
+    desk.put(compose_pooled(theme, parts))
+    desk.put(released(theme, "2026-W50", 96))
+    desk.put(released(theme, "2026-W51"))
+    desk.put(released(old, "2026-W51"))
+    bits = Tally(np.full(4, 100), np.full((4, 32), 50))
+    for day in ("2026-12-01", "2026-12-02"):
+        desk.put(compose(home, "shop-app", parse("day", day), estimate(home, bits)))
+    answers = expected_tally(smokes, 400, [0.7, 0.3])
+    desk.put(compose(smokes, "shop-app", 0, estimate(smokes, answers)))
+    write_pages(parts[0], desk.releases)
+    return desk
+
+
+RUN = """
+import os
+import sys
+from pathlib import Path
+from aggregator.logs import configure
+from aggregator.settings import ServerSettings
+from estimator.dashboard.server import run
+settings = ServerSettings.from_env(os.environ)
+configure("dashboard", settings, sys.stderr)
+run(settings, Path(os.environ["SOTTOVOCE_RELEASES"]))
+"""
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Start the dashboard under gunicorn, with further variables; return its URL."""
+    running = []
+
+    def start(desk: Desk, **environment: str) -> str:
+        port = free_port()
+        given = {
+            "REDIS_URL": desk.world.redis_url,
+            "SOTTOVOCE_KEYS_FILE": str(desk.world.settings.keys_file),
+            "SOTTOVOCE_PLANNED_DEVICES": str(desk.world.settings.planned_devices),
+            "SOTTOVOCE_RELEASES": str(desk.releases),
+            "SOTTOVOCE_DASHBOARD_PORT": str(port),
+        }
+        with open(tmp_path / "dashboard.log", "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-c", RUN],
+                env=os.environ | given | environment,
+                cwd=ROOT,
+                stderr=log,
+                start_new_session=True,
+            )
+        running.append(process)
+        url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 60
+        while True:
+            with suppress(requests.ConnectionError):
+                if requests.get(f"{url}/readyz", timeout=5).status_code == 200:
+                    return url
+            told = (tmp_path / "dashboard.log").read_text()
+            assert time.monotonic() < deadline and process.poll() is None, told
+            time.sleep(0.05)
+
+    yield start
+    for process in running:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
