@@ -14,6 +14,8 @@ import redis
 import requests
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry as HttpRetry
 
 from aggregator.keys import Keys
 from client_sdk import Client
@@ -65,10 +67,13 @@ class Running:
             if line.startswith("Ctrl-C"):
                 break
         printed = dict(
-            re.findall(r"^  (endpoint|metrics) +(.*)$", "".join(lines), flags=re.MULTILINE)
+            re.findall(
+                r"^  (endpoint|metrics|dashboard) +(.*)$", "".join(lines), flags=re.MULTILINE
+            )
         )
         assert printed["endpoint"] == f"http://127.0.0.1:{self.port}"
         self.metrics = printed["metrics"]
+        self.dashboard = printed["dashboard"]
         self.write_key = Keys.load(data / "keys.json").write_key
 
     def report(self, state: Path, value: str) -> None:
@@ -128,6 +133,13 @@ def test_what_was_reported_survives_the_end_of_everything(sottovoce, metrics, tm
     assert published.returncode == 0, published.stderr
     shown = json.loads(command(data, "releases", "theme", epoch, "--json").stdout)
     assert [release["n"] for release in shown] == [8]
+    policy = HttpRetry(total=10, backoff_factor=0.1)
+    with requests.Session() as session:
+        session.mount("http://", HTTPAdapter(max_retries=policy))
+        listed = session.get(system.dashboard, timeout=10).json()["releases"]
+    assert [(release["metric"], release["epoch"], release["n"]) for release in listed] == [
+        ("theme", epoch, 8)
+    ]
     told = requests.get(system.metrics, timeout=10).text
     for line in (
         'ldp_batches_total{outcome="accepted"} 8.0',
