@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import requests
 
 from aggregator.kinds import KINDS
@@ -431,13 +432,15 @@ def test_under_gunicorn_it_serves_and_writes_nobody_down(
     assert head.headers["Content-Length"] == str(len(release.content))
     assert head.headers["X-Content-Type-Options"] == "nosniff"
     # What fails is logged, but not for whom.
-    for path in full.releases.glob("theme/*.json"):
-        path.write_text("{}")
-    assert requests.get(f"{url}/v1/releases", headers=shown, timeout=30).status_code == 500
-    requests.get(f"{ledger}/%ff?{device.id}", headers=shown, timeout=30)
+    place = full.world.store._layout.place(device.id)
+    ledger_key = full.world.store._shards[place.shard].in_bucket("ledger", place.bucket)
+    with redis.Redis.from_url(full.world.redis_url) as client:
+        client.hset(ledger_key, place.pseudonym, b"no record")
+    assert requests.get(ledger, headers=shown, timeout=30).status_code == 500
+    assert requests.get(f"{ledger}/%ff?{device.id}", headers=shown, timeout=30).status_code == 404
     log = (tmp_path / "dashboard.log").read_text()
     assert "a request failed" in log
-    for secret in (device.id, text, "127.0.0.1", "ledger"):
+    for secret in (device.id, text, "127.0.0.1", "/v1/devices"):
         assert secret not in log
 
 
