@@ -22,6 +22,7 @@ FORMATS = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
     "html": "text/html; charset=utf-8",
+    "sig": "application/json",
 }
 DEVICE = r"[0-9a-f]{32}"
 
@@ -59,7 +60,7 @@ def api(source: StoreSource, shelf: Shelf) -> Blueprint:
             detail = f"this release has no {kind} file"
             raise ReadProblem("not_found", detail, "format") from error
         # Without a version it may be another release tomorrow, and pages can be drawn again.
-        lasting = fingerprint is not None and kind != "html"
+        lasting = fingerprint is not None and kind in ("json", "csv")
         answer = kept(body, FORMATS[kind], FOR_GOOD if lasting else ASK_AGAIN)
         if kind == "csv":
             name = f"{entry.metric}.{path.name}"

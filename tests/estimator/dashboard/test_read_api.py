@@ -16,7 +16,8 @@ from aggregator.rotation import retire
 from client_sdk.metric import Metric
 from estimator.dashboard import listing
 from estimator.dashboard.access import is_loopback
-from estimator.release_files import releases
+from estimator.release_files import releases, write
+from estimator.signatures import fault_of, signature_of
 from tests.estimator.conftest import REGISTRY, other_version
 from tests.estimator.dashboard.conftest import Desk, released
 
@@ -160,6 +161,21 @@ def test_a_release_is_the_file_byte_for_byte(full: Desk) -> None:
             answer = full.get(f"{each['href']}&format={kind}")
             assert answer.data == path.with_suffix(f".{kind}").read_bytes()
             assert answer.content_type == media
+
+
+def test_a_release_that_is_read_here_can_be_verified(desk: Desk, tmp_path: Path) -> None:
+    signing = desk.world.keys.signing
+    release, _ = write(released(desk.world.metric("theme"), "2026-W49"), desk.releases, signing)
+    address = f"/v1/releases/theme/2026-W49?fingerprint={release.fingerprint}"
+    path = tmp_path / "fetched.json"
+    path.write_bytes(desk.get(address).data)
+    assert fault_of(path, signing.public) is not None
+    signature = desk.get(f"{address}&format=sig")
+    assert signature.headers["Cache-Control"] == "private, no-cache"
+    signature_of(path).write_bytes(signature.data)
+    assert fault_of(path, signing.public) is None
+    path.write_bytes(path.read_bytes() + b" ")
+    assert fault_of(path, signing.public) is not None
 
 
 def test_without_a_version_the_pooled_one_is_meant_or_the_only_one(full: Desk) -> None:
