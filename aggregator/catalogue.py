@@ -6,8 +6,7 @@ it is accepted as long as any of them accepts it.
 """
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -17,9 +16,6 @@ from aggregator.store import Store
 from aggregator.terms import Terms
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
-
-RELOAD_SECONDS = 5.0
-"""A server looks for new versions at most so often, and refuses what it does not know yet."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +78,10 @@ class Versions:
 class Catalogue:
     """The store's registry versions, kept at hand; safe for threads."""
 
-    def __init__(
-        self,
-        store: Store,
-        monotonic: Callable[[], float] = time.monotonic,
-        record: Record = unrecorded,
-    ) -> None:
+    def __init__(self, store: Store, record: Record = unrecorded) -> None:
         self._store = store
         self._record = record
-        self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._loaded_at = float("-inf")
         self._versions = Versions.of(())
         self._parsed: dict[str, Registry] = {}
 
@@ -129,13 +118,14 @@ class Catalogue:
         return self._versions if self._versions.names else self.refreshed()
 
     def refreshed(self) -> Versions:
-        """Return the versions, read anew if that was not done in the last seconds.
+        """Return the versions, read anew if the store has more of them.
 
-        For a fingerprint that is unknown here: another process may have registered it. Devices can
-        send as many of those as they like, which is why this is bounded.
+        For a fingerprint that is unknown here: another process may have registered it a moment
+        ago. Devices can send as many of those as they like, so asking must be cheap: versions are
+        only ever added, so their number tells.
         """
         with self._lock:
-            if self._monotonic() - self._loaded_at < RELOAD_SECONDS:
+            if self._store.registry_count() == len(self._parsed):
                 return self._versions
             return self._load()
 
@@ -143,5 +133,4 @@ class Catalogue:
         texts = self._store.registries()
         self._parsed = {text: self._parsed.get(text) or loads(text) for text in texts}
         self._versions = Versions.of(self._parsed.values())
-        self._loaded_at = self._monotonic()
         return self._versions

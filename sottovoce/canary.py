@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from aggregator.canary import PREFIX, newest_for_apps
-from aggregator.catalogue import RELOAD_SECONDS, Catalogue
+from aggregator.catalogue import Catalogue
 from aggregator.store import Store
 from client_sdk import Registry, loads
 from client_sdk.epochs import DAY_SECONDS, day_of, label
@@ -142,7 +142,6 @@ class Canary:
         write_key: For enrolment.
         releases: Directory of the releases, where the truth is written.
         devices: Per metric and day.
-        sleep: Waits so many seconds.
         clock: Unix time in seconds; the devices of a round take its begin for the present.
     """
 
@@ -152,7 +151,6 @@ class Canary:
     write_key: str
     releases: Path
     devices: int
-    sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.time
 
     def run(self) -> dict[str, int]:
@@ -190,7 +188,6 @@ class Canary:
             )
         if registry.text not in texts:
             self.catalogue.register(registry.text)
-            self.sleep(RELOAD_SECONDS + 1)  # until every server may look for it
         return registry
 
     def _report(self, metric: Metric, text: str, epoch: int) -> int:

@@ -219,6 +219,10 @@ class Store:
                 )
         return [text.decode() for text in texts]
 
+    def registry_count(self) -> int:
+        """Return the number of versions."""
+        return int(self._call("LLEN", REGISTRY_ORDER))
+
     # Intake
 
     def apply(self, batch: Batch, cap: int) -> Answer:

@@ -46,12 +46,19 @@ def test_a_fingerprint_is_accepted_as_long_as_any_version_accepts_it(world: Any)
     assert versions.metrics["theme", metric.fingerprint].fingerprint == metric.fingerprint
 
 
-def test_strangers_cannot_make_the_catalogue_reload_at_will(world: Any) -> None:
-    now = [100.0]
-    catalogue = Catalogue(world.store, lambda: now[0])
+def test_a_version_registered_elsewhere_is_known_to_the_first_who_asks(world: Any) -> None:
+    catalogue = Catalogue(world.store)
     catalogue.load()
     newer = loads(world.registry.text.replace("lifetime_epsilon = 1000", "lifetime_epsilon = 900"))
     world.store.register(newer.digest, newer.text)
-    assert catalogue.refreshed().cap == 1_000_000_000
-    now[0] += 5.0
     assert catalogue.refreshed().cap == 900_000_000
+
+
+def test_strangers_cannot_make_the_catalogue_reload_at_will(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = Catalogue(world.store)
+    catalogue.load()
+    monkeypatch.setattr(world.store, "registries", pytest.fail)
+    for _ in range(100):
+        catalogue.refreshed()

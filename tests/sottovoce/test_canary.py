@@ -98,11 +98,10 @@ def test_what_was_interrupted_goes_on_where_it_ended(tmp_path, monkeypatch):
         return type("Tour", (), {"reports": Counter(accepted=devices)})
 
     monkeypatch.setattr(canary, "run_here", breaks)
-    slept: list[float] = []
     place = ("http://127.0.0.1:9", "k", tmp_path)
     noon = 1_796_040_000.0
     clock = [noon]
-    parts = (Registered(APPS), Registered(APPS), *place, 250, slept.append)
+    parts = (Registered(APPS), Registered(APPS), *place, 250)
     flock = Canary(*parts, clock=lambda: clock[-1])
     with pytest.raises(TransportError):
         flock.run()
@@ -115,8 +114,6 @@ def test_what_was_interrupted_goes_on_where_it_ended(tmp_path, monkeypatch):
     assert [half.mismatch(n) == "" for n in (99, 100, 200, 201)] == [False, True, True, False]
     assert flock.run()["canary.yes_no"] == 50
     assert asked[2] == ("canary.yes_no", 50)
-    # Servers were given the time to learn of the new version, each time that it was new.
-    assert slept == [6.0, 6.0]
     done = truth.read(path)
     assert (done.begun, done.delivered) == (250, 150)
     # Ten minutes before a day ends nothing begins: its reports might come too late.
@@ -135,7 +132,7 @@ def test_a_day_that_ends_meanwhile_is_left(tmp_path, monkeypatch):
     evening = 1_796_040_000.0 + 86_400 / 2 - 700
     clock = iter([evening, evening, *([evening + 200] * 4)])
     parts = (Registered(APPS), Registered(APPS), "http://127.0.0.1:9", "k", tmp_path, 250)
-    flock = Canary(*parts, sleep=lambda seconds: None, clock=lambda: next(clock))
+    flock = Canary(*parts, clock=lambda: next(clock))
     assert flock.run() == {"canary.yes_no": 100} and asked == [evening]
 
 
