@@ -14,20 +14,20 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from aggregator import intake
-from aggregator.about import version
 from aggregator.batch import Answer
 from aggregator.body import read_json_body, read_upload
 from aggregator.catalogue import Catalogue
-from aggregator.enrolment_limits import DEFAULT_LIMITS, EnrolmentLimits, limited
-from aggregator.erasure import erase
+from aggregator.enrolment.limits import DEFAULT_LIMITS, EnrolmentLimits, limited
+from aggregator.enrolment.networks import Networks, fresh_secret
 from aggregator.intake import Malformed, Upload
-from aggregator.keys import Keys, KeySource
-from aggregator.networks import Networks, fresh_secret
+from aggregator.keyring.keys import Keys, KeySource
 from aggregator.problems import Problem
-from aggregator.readiness import Readiness
+from aggregator.recovery.erasure import erase
 from aggregator.store import Store, StoreRefused, StoreUnavailable
 from aggregator.store.migrations import newest_schema
 from aggregator.unsealing import unsealed
+from aggregator.watching.about import version
+from aggregator.watching.readiness import Readiness
 from client_sdk.authentication import MAC_HEADER, answer_mac, erase_mac, erased_mac
 from client_sdk.report import DEVICES_PATH, ERASE_PATH, ERASED, REPORTS_PATH
 

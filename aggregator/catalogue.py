@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from aggregator.administration.record import Record, unrecorded
 from aggregator.canary import for_apps, require_apart
-from aggregator.record import Record, unrecorded
 from aggregator.store import Store
 from aggregator.terms import Terms
 from client_sdk.metric import Metric

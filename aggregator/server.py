@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
-from aggregator.admin_log import AdminLog
+from aggregator.administration.admin_log import AdminLog
+from aggregator.administration.guarding_settings import note
 from aggregator.catalogue import Catalogue
-from aggregator.erasure import erase_again
-from aggregator.guarding_settings import note
-from aggregator.keys import Keys
-from aggregator.networks import fresh_secret
+from aggregator.enrolment.networks import fresh_secret
+from aggregator.keyring.keys import Keys
+from aggregator.recovery.erasure import erase_again
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from aggregator.store.generation import SPACING_SECONDS
@@ -132,7 +132,7 @@ class _Gunicorn(BaseApplication):  # type: ignore[misc]  # gunicorn ships no typ
 
 
 class _PlainLogger(Logger):  # type: ignore[misc]  # gunicorn ships no types
-    """Lets gunicorn's lines go where all others go, see `aggregator.logs`."""
+    """Lets gunicorn's lines go where all others go, see `aggregator.watching.logs`."""
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)

@@ -3,7 +3,7 @@
 REDIS_URL                  the store: redis://, rediss:// or unix://; of a cluster
                            redis+cluster://host:port,host2:port2 or rediss+cluster://; without
                            one `sottovoce up` starts its own
-SOTTOVOCE_KEYS_FILE        all secrets, mode 0600; aggregator/keys.py shows its form (keys.json)
+SOTTOVOCE_KEYS_FILE        all secrets, mode 0600; aggregator.keyring.keys shows it (keys.json)
 SOTTOVOCE_METRICS          metrics.toml to register at start, beside all versions in the store
 SOTTOVOCE_PLAIN_UPLOADS    accept, or refuse: then only sealed uploads are taken (accept)
 SOTTOVOCE_ENROL_LIMIT      devices that may enrol in an hour, in all (100000)

@@ -1,6 +1,6 @@
 """From a sealed upload to the body and MAC that a plain one would have had."""
 
-from aggregator.keys import Keys, KeysError
+from aggregator.keyring.keys import Keys, KeysError
 from aggregator.problems import Problem
 from client_sdk.hpke import CannotOpen
 from client_sdk.registry import Registry

@@ -7,11 +7,11 @@ from flask import Flask
 
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
-from aggregator.enrolment_limits import EnrolmentLimits
-from aggregator.key_file import KeyFile
-from aggregator.readiness import Readiness, free_share_of
+from aggregator.enrolment.limits import EnrolmentLimits
+from aggregator.keyring.key_file import KeyFile
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.watching.readiness import Readiness, free_share_of
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -31,7 +31,7 @@ def application(settings: ServerSettings, network_secret: bytes | None = None) -
 def served(settings: ServerSettings, network_secret: bytes | None = None) -> "WSGIApplication":
     """Make the same, and /metrics on its own port if the settings say so.
 
-    PROMETHEUS_MULTIPROC_DIR must be set by then, see `aggregator.metering`.
+    PROMETHEUS_MULTIPROC_DIR must be set by then, see `aggregator.watching.metering`.
     """
     parts = _Parts(settings, network_secret)
     app = parts.app()
@@ -65,8 +65,8 @@ class _Parts:
 
     def metered(self, app: Flask) -> "WSGIApplication":
         # Imported here: prometheus_client looks at the environment when it is loaded.
-        from aggregator.exposition import Figures, metrics_app, on_its_own_port
-        from aggregator.metering import Meter, of_all_processes, watch
+        from aggregator.watching.exposition import Figures, metrics_app, on_its_own_port
+        from aggregator.watching.metering import Meter, of_all_processes, watch
 
         watch(app, Meter())
         figures = Figures(

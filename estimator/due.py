@@ -13,9 +13,9 @@ from typing import Protocol
 from aggregator.tally import Tally
 from client_sdk.epochs import DAY_SECONDS, EpochLength, day_of, end_of, epoch_of, label
 from client_sdk.metric import Metric
-from estimator.failures import failures
-from estimator.lifetime import Lifetime
-from estimator.pages import page_of
+from estimator.ledger.lifetime import Lifetime
+from estimator.releases.failures import failures
+from estimator.releases.pages import page_of
 
 
 class Source(Protocol):

@@ -13,21 +13,21 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from aggregator.record import Record, unrecorded
-from aggregator.signing import Signing
+from aggregator.administration.record import Record, unrecorded
+from aggregator.keyring.signing import Signing
 from client_sdk.epochs import day_of, first_day, parse
 from client_sdk.metric import Metric
-from estimator import failures
 from estimator.due import Due, Source, due, due_at, series
 from estimator.errors import NotPublishable
 from estimator.estimate import estimate
-from estimator.lifetime import Lifetime
-from estimator.pages import write_index, write_pages
+from estimator.ledger.lifetime import Lifetime
 from estimator.plausibility import judge
 from estimator.pool import poolable
-from estimator.release import POOLED, Release, compose, compose_pooled
-from estimator.release_files import path_of, write
-from estimator.signatures import write_public_keys
+from estimator.releases import failures
+from estimator.releases.files import path_of, write
+from estimator.releases.pages import write_index, write_pages
+from estimator.releases.release import POOLED, Release, compose, compose_pooled
+from estimator.releases.signatures import write_public_keys
 
 log = logging.getLogger(__name__)
 

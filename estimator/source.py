@@ -13,7 +13,7 @@ from aggregator.tally import Tally
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry
 from estimator.errors import NotPublishable
-from estimator.lifetime import Lifetime, lifetime
+from estimator.ledger.lifetime import Lifetime, lifetime
 
 log = logging.getLogger(__name__)
 _newest = lru_cache(maxsize=1)(newest_for_apps)

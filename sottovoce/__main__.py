@@ -90,8 +90,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _log_as(name: str) -> None:
-    from aggregator.logs import configure
     from aggregator.settings import ServerSettings
+    from aggregator.watching.logs import configure
 
     configure(name, ServerSettings.from_env(os.environ), sys.stderr)
 

@@ -24,8 +24,8 @@ from client_sdk import Registry, loads
 from client_sdk.epochs import DAY_SECONDS, day_of, label
 from client_sdk.metric import Label, Metric
 from client_sdk.pending import current_epoch
-from estimator import truth
-from estimator.truth import Truth
+from estimator.canary import truth
+from estimator.canary.truth import Truth
 from sottovoce.fleet import Plan, run_here
 from sottovoce.population import UNLISTED, Population
 

@@ -2,11 +2,11 @@
 
 import os
 
-from aggregator.admin_log import AdminLog
+from aggregator.administration.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.signing import Signing
 from aggregator.settings import ServerSettings
-from aggregator.signing import Signing
 from aggregator.store import Store
 
 

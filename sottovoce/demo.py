@@ -12,15 +12,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TextIO
 
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from client_sdk import Registry, loads
 from client_sdk.epochs import day_of, label
 from client_sdk.pending import current_epoch
-from estimator.lifetime import Lifetime, lifetime
+from estimator.ledger.lifetime import Lifetime, lifetime
 from estimator.publish import publish_epoch
-from estimator.release import Release
-from estimator.release_files import read
+from estimator.releases.files import read
+from estimator.releases.release import Release
 from estimator.source import StoreSource
 from sottovoce.estimates import inside, print_entries
 from sottovoce.fleet import Plan, Tour

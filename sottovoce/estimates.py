@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.table import percent, table
 
 if TYPE_CHECKING:
-    from estimator.across_epochs import AcrossEpochs
+    from estimator.releases.across_epochs import AcrossEpochs
 
 
 def print_entries(

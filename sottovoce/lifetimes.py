@@ -1,7 +1,7 @@
 """Lifetime epsilon over devices, in words."""
 
-from estimator.lifetime import Lifetime
-from estimator.spending import Composed, Spending
+from estimator.ledger.lifetime import Lifetime
+from estimator.ledger.spending import Composed, Spending
 from sottovoce.table import table
 
 

@@ -6,8 +6,8 @@ import time
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from client_sdk.registry import loads
-from estimator.audience import Audience
-from estimator.notify import Notifier
+from estimator.notices.audience import Audience
+from estimator.notices.notify import Notifier
 from estimator.settings import NotifySettings
 from sottovoce.connect import signing
 from sottovoce.system import releases_directory

@@ -7,8 +7,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from aggregator.embedded import EmbeddedServer, EmbeddedServerError
-from aggregator.processes import restart_delay_seconds
+from aggregator.machine.embedded import EmbeddedServer, EmbeddedServerError
+from aggregator.machine.processes import restart_delay_seconds
 
 _log = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from aggregator.admin_log import AdminLog
+from aggregator.administration.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
-from aggregator.embedded import EmbeddedServer
-from aggregator.keys import Keys
-from aggregator.kinds import KINDS
-from aggregator.processes import Command, Supervisor
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.kinds import KINDS
+from aggregator.machine.embedded import EmbeddedServer
+from aggregator.machine.processes import Command, Supervisor
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from aggregator.unsealing import require_uploads

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
-from estimator.release_files import check_tables
-from estimator.signatures import KEYS_FILE, faults, read_public_keys
+from estimator.releases.files import check_tables
+from estimator.releases.signatures import KEYS_FILE, faults, read_public_keys
 
 
 def verify(directory: Path, keys_file: Path | None, *, as_json: bool) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from aggregator.embedded import EmbeddedServer
+from aggregator.machine.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="session")

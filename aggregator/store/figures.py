@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from aggregator.connection import Connection
 from aggregator.ledger import Record
 from aggregator.store.layout import COUNTERS, SURVEY, Layout
-from aggregator.survey import Survey
+from aggregator.watching.survey import Survey
 
 Sample = Callable[[Sequence[int], int], Sequence[int]]
 """Draws so many of some numbers, like random.sample."""

@@ -2,14 +2,14 @@
 
 A backup takes the ledger back, and with it every charge since: devices would have budget again
 that they have spent. So each shard keeps a generation, raised at every start of a server and once
-a minute by the fold worker, and the witness (aggregator.witness), which no backup of the store
+a minute by the fold worker, and the witness (`recovery.witness`), which no backup of the store
 takes back, remembers it. A shard below the witness was restored. It takes no report until a
-recovery (aggregator.restore) has charged its devices.
+recovery (`recovery.restore`) has charged its devices.
 """
 
 from aggregator.connection import Connection, StoreRefused
+from aggregator.recovery.witness import FILE_NAME, Witness
 from aggregator.store.layout import RECOVERY, Layout
-from aggregator.witness import FILE_NAME, Witness
 from client_sdk.epochs import day_of
 
 SPACING_SECONDS = 10.0

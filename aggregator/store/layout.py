@@ -15,7 +15,7 @@ on a cluster too, and no call touches two shards.
     {meta}:migrating        lock of who migrates, see store.migrations
     {meta}:log_heads        hash: administrators' log -> how far it has come
     limit:NAME              counter of a rate limit, with a time to live; a name holds no address,
-                            only what aggregator.networks makes of one
+                            only what aggregator.enrolment.networks makes of one
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
                             come here; see store.generation and store.recovery
     {sNN}:ledger:B          hash, bucket B: pseudonym -> record (aggregator.ledger)

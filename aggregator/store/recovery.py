@@ -1,6 +1,6 @@
 """Charging the ledger of a restored store, bucket by bucket, each once, whoever dies on the way.
 
-What is charged is decided in aggregator.restore; this is how it reaches the store. A recovery has a
+What is charged is decided in `recovery.restore`; this is how it reaches the store. A recovery has a
 number, the generation that its shards get when they are done. The shards remember how far it has
 come, so that it can be taken up where it was left.
 """

@@ -12,6 +12,8 @@ from aggregator.batch import Answer, Batch, Candidate, Verdict
 from aggregator.connection import Connection, StoreRefused, StoreUnavailable
 from aggregator.group import Group, parse_group, series_of
 from aggregator.ledger import Record
+from aggregator.recovery.tombstones import FILE_NAME, Tombstones
+from aggregator.recovery.witness import Witness
 from aggregator.settings import ServerSettings
 from aggregator.store import admission, migrations
 from aggregator.store.accounts import Accounts
@@ -23,8 +25,6 @@ from aggregator.store.recovery import Recovery
 from aggregator.store.vigil import Vigil
 from aggregator.store.windows import Windows
 from aggregator.tally import Tally, unpack_counts
-from aggregator.tombstones import FILE_NAME, Tombstones
-from aggregator.witness import Witness
 from client_sdk.metric import Metric
 from client_sdk.report import ACCEPTED
 
@@ -103,7 +103,7 @@ class Store:
         figures: What operators watch.
         log_heads: How far the administrators' logs have come.
         windows: Counters of rate limits.
-        recovery: For a store that was restored from a backup; see `aggregator.restore`.
+        recovery: For a store that was restored from a backup; see `aggregator.recovery.restore`.
     """
 
     def __init__(self, connection: Connection, layout: Layout, witness: Witness) -> None:

@@ -23,9 +23,9 @@ import numpy as np  # noqa: E402
 import redis  # noqa: E402
 
 from aggregator.catalogue import Catalogue  # noqa: E402
-from aggregator.embedded import EmbeddedServer  # noqa: E402
 from aggregator.group import Group  # noqa: E402
-from aggregator.keys import Keys  # noqa: E402
+from aggregator.keyring.keys import Keys  # noqa: E402
+from aggregator.machine.embedded import EmbeddedServer  # noqa: E402
 from aggregator.settings import ServerSettings  # noqa: E402
 from aggregator.store import Store  # noqa: E402
 from aggregator.store.layout import Layout  # noqa: E402

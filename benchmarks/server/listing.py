@@ -27,15 +27,15 @@ import numpy as np  # noqa: E402
 import requests  # noqa: E402
 
 from aggregator.catalogue import Catalogue  # noqa: E402
-from aggregator.child import Child, end  # noqa: E402
-from aggregator.embedded import EmbeddedServer  # noqa: E402
-from aggregator.keys import Keys  # noqa: E402
+from aggregator.keyring.keys import Keys  # noqa: E402
+from aggregator.machine.child import Child, end  # noqa: E402
+from aggregator.machine.embedded import EmbeddedServer  # noqa: E402
 from aggregator.settings import ServerSettings  # noqa: E402
 from aggregator.store import Store  # noqa: E402
 from aggregator.tally import Tally  # noqa: E402
 from client_sdk.registry import loads  # noqa: E402
 from estimator.estimate import estimate  # noqa: E402
-from estimator.release import compose  # noqa: E402
+from estimator.releases.release import compose  # noqa: E402
 
 REGISTRY = f"""\
 schema = 1

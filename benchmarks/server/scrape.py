@@ -26,9 +26,9 @@ import redis  # noqa: E402
 import requests  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
-from aggregator.child import Child, end  # noqa: E402
-from aggregator.embedded import EmbeddedServer  # noqa: E402
-from aggregator.keys import Keys  # noqa: E402
+from aggregator.keyring.keys import Keys  # noqa: E402
+from aggregator.machine.child import Child, end  # noqa: E402
+from aggregator.machine.embedded import EmbeddedServer  # noqa: E402
 from aggregator.settings import ServerSettings  # noqa: E402
 from aggregator.store.layout import Layout  # noqa: E402
 

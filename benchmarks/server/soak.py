@@ -30,9 +30,9 @@ from serving import REAL, served  # noqa: E402
 from uploads import connected, exchange, registry, request_of, texts  # noqa: E402
 
 from aggregator.catalogue import Catalogue  # noqa: E402
-from aggregator.embedded import EmbeddedServer  # noqa: E402
 from aggregator.fold import Folder  # noqa: E402
-from aggregator.keys import Keys  # noqa: E402
+from aggregator.keyring.keys import Keys  # noqa: E402
+from aggregator.machine.embedded import EmbeddedServer  # noqa: E402
 from aggregator.settings import ServerSettings  # noqa: E402
 from aggregator.store import Store  # noqa: E402
 from sottovoce.system import free_port  # noqa: E402

@@ -16,7 +16,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 from urllib.parse import urlsplit
 
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from client_sdk.authentication import MAC_HEADER, batch_mac
 from client_sdk.epochs import epoch_of
 from client_sdk.registry import Registry, loads

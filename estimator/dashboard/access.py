@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from flask import Request, request
 
-from aggregator.keys import KeySource
+from aggregator.keyring.keys import KeySource
 from estimator.dashboard.problems import ReadProblem
 
 _OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")

@@ -13,10 +13,10 @@ from estimator.dashboard.listing import page, summary
 from estimator.dashboard.problems import ReadProblem
 from estimator.dashboard.queries import Selection, cursor_of, matching, one_of, single
 from estimator.dashboard.shelf import FINGERPRINT, Entry, Shelf
-from estimator.lifetime import MICRO
-from estimator.release import POOLED, Privacy
+from estimator.ledger.lifetime import MICRO
+from estimator.ledger.spending import Prices
+from estimator.releases.release import POOLED, Privacy
 from estimator.source import StoreSource
-from estimator.spending import Prices
 
 FORMATS = {
     "json": "application/json",

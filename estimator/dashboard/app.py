@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flask import Flask, Response
 
-from aggregator.keys import KeySource
+from aggregator.keyring.keys import KeySource
 from estimator.dashboard.access import readers_only
 from estimator.dashboard.answers import NEVER, kept
 from estimator.dashboard.api import api

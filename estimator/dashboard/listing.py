@@ -5,8 +5,8 @@ from typing import Any
 
 from estimator.dashboard.queries import Selection
 from estimator.dashboard.shelf import Entry, Shelf
-from estimator.release import Release
-from estimator.release_files import read
+from estimator.releases.files import read
+from estimator.releases.release import Release
 
 MOST_OPENED = 1000
 """Files that one page may cost where a filter asks for what names do not tell. Then the page is

@@ -7,8 +7,8 @@ from pathlib import Path
 from flask import Flask
 
 from aggregator.catalogue import Catalogue
-from aggregator.key_file import KeyFile
-from aggregator.keys import Keys
+from aggregator.keyring.key_file import KeyFile
+from aggregator.keyring.keys import Keys
 from aggregator.server import serve
 from aggregator.settings import ServerSettings
 from aggregator.store import Store

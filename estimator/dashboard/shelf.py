@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from client_sdk.epochs import EpochLength, first_day, parse
-from estimator.release import POOLED
-from estimator.release_files import path_of, read
+from estimator.releases.files import path_of, read
+from estimator.releases.release import POOLED
 
 METRIC = r"[a-z][a-z0-9_.]{0,63}"
 """Names of metrics, as in `client_sdk.registry`."""

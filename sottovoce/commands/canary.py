@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from aggregator.keys import Keys
+    from aggregator.keyring.keys import Keys
     from sottovoce.canary import Canary
     from sottovoce.connect import connect
     from sottovoce.system import releases_directory

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.table import table
 
 if TYPE_CHECKING:
-    from aggregator.admin_log import AdminLog
-    from aggregator.keys import Keys
-    from aggregator.kinds import AnyKey
-    from aggregator.rotation import Act
+    from aggregator.administration.admin_log import AdminLog
+    from aggregator.keyring.keys import Keys
+    from aggregator.keyring.kinds import AnyKey
+    from aggregator.keyring.rotation import Act
     from aggregator.settings import ServerSettings
 
 _NAMES = ("master", "write", "sealing", "signing", "read")
@@ -62,10 +62,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from aggregator import rotation
-    from aggregator.admin_log import AdminLog
-    from aggregator.keys import Keys
-    from aggregator.kinds import KINDS
+    from aggregator.administration.admin_log import AdminLog
+    from aggregator.keyring import rotation
+    from aggregator.keyring.keys import Keys
+    from aggregator.keyring.kinds import KINDS
     from aggregator.settings import ServerSettings
 
     settings = ServerSettings.from_env(os.environ)
@@ -164,7 +164,7 @@ def _handed_out(act: "Act") -> dict[str, Any]:
 
 
 def _public(key: "AnyKey") -> dict[str, Any]:
-    from aggregator.kinds import OpeningKey, SigningKey
+    from aggregator.keyring.kinds import OpeningKey, SigningKey
 
     if isinstance(key, SigningKey):
         return {"public": key.public.hex()}
@@ -174,7 +174,7 @@ def _public(key: "AnyKey") -> dict[str, Any]:
 
 
 def _list(keys: "Keys", today: date, as_json: bool) -> None:
-    from aggregator.kinds import KINDS
+    from aggregator.keyring.kinds import KINDS
 
     entries = [_entry(key, today) for kind in KINDS.values() for key in keys.ring(kind)]
     if as_json:
@@ -201,7 +201,7 @@ def _list(keys: "Keys", today: date, as_json: bool) -> None:
 
 
 def _entry(key: "AnyKey", today: date) -> dict[str, Any]:
-    from aggregator.kinds import ReadKey
+    from aggregator.keyring.kinds import ReadKey
 
     return {
         "kind": key.kind,

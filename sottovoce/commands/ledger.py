@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aggregator.admin_log import AdminLog
+    from aggregator.administration.admin_log import AdminLog
     from aggregator.catalogue import Catalogue
     from aggregator.store import Store
 
@@ -72,10 +72,10 @@ def _server_side(
     data: Path | None, *, restored: bool
 ) -> "Iterator[tuple[Store, Catalogue, AdminLog]]":
     """Open the store of the environment, or of `sottovoce up`; a restored one is not refused."""
-    from aggregator.admin_log import AdminLog
+    from aggregator.administration.admin_log import AdminLog
     from aggregator.catalogue import Catalogue
-    from aggregator.embedded import EmbeddedServer
-    from aggregator.keys import Keys
+    from aggregator.keyring.keys import Keys
+    from aggregator.machine.embedded import EmbeddedServer
     from aggregator.settings import ServerSettings
     from aggregator.store import Store
 
@@ -106,7 +106,7 @@ def _server_side(
 
 
 def _recover(args: argparse.Namespace) -> int:
-    from aggregator.restore import recover
+    from aggregator.recovery.restore import recover
     from client_sdk import load
 
     try:
@@ -155,7 +155,7 @@ def _own(directory: Path, as_json: bool) -> int:
 
 
 def _erase(args: argparse.Namespace) -> int:
-    from aggregator.erasure import erase
+    from aggregator.recovery.erasure import erase
 
     device = _device("--erase", args.erase)
     with _server_side(args.data, restored=False) as (store, catalogue, log):
@@ -180,7 +180,7 @@ def _device(option: str, text: str) -> str:
 
 
 def _one(args: argparse.Namespace) -> int:
-    from estimator.spending import Prices
+    from estimator.ledger.spending import Prices
     from sottovoce.lifetimes import composed_in_words
 
     device = _device("--device", args.device)
@@ -211,7 +211,7 @@ def _one(args: argparse.Namespace) -> int:
 
 
 def _all(args: argparse.Namespace) -> int:
-    from estimator.spending import Prices, spending
+    from estimator.ledger.spending import Prices, spending
     from sottovoce.lifetimes import spending_in_words
 
     with _server_side(args.data, restored=False) as (store, catalogue, _):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aggregator.admin_log import Entry, Findings
+    from aggregator.administration.admin_log import Entry, Findings
     from aggregator.settings import ServerSettings
     from aggregator.store.log_heads import Head
 
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from aggregator.admin_log import AdminLog
-    from aggregator.keys import Keys
+    from aggregator.administration.admin_log import AdminLog
+    from aggregator.keyring.keys import Keys
     from aggregator.settings import ServerSettings
 
     settings = ServerSettings.from_env(os.environ)
@@ -64,7 +64,7 @@ def _heads(
     settings: "ServerSettings", pseudonym_key: bytes, data: Path | None
 ) -> "Iterator[Mapping[str, Head] | None]":
     """Read what the store of the environment, or of `sottovoce up`, has seen; None without one."""
-    from aggregator.embedded import EmbeddedServer
+    from aggregator.machine.embedded import EmbeddedServer
     from aggregator.store import Store
 
     server = None

@@ -16,8 +16,8 @@ from sottovoce.table import percent, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from estimator.monitor import Row
-    from estimator.utility import Score
+    from estimator.canary.monitor import Row
+    from estimator.canary.utility import Score
 
 
 _HEADER = ("metric", "epoch", "n", "widest", "below zero", "expected", "design effect", "alarms")
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from estimator.monitor import survey
+    from estimator.canary.monitor import survey
     from sottovoce.system import releases_directory
 
     if not 0 < args.target < 100:

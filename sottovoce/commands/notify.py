@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from estimator.outbox import Letter
+    from estimator.notices.outbox import Letter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--since goes with --dry-run: what was sent is not sent again")
     if args.test is not None:
         return _test(args.test)
-    from estimator import outbox
+    from estimator.notices import outbox
     from sottovoce.connect import connect
     from sottovoce.notifications import notifier
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _test(text: str) -> int:
-    from estimator import mail
+    from estimator.notices import mail
     from estimator.settings import NotifySettings, address
 
     settings, recipient = NotifySettings.from_env(os.environ), address(text)
@@ -81,7 +81,7 @@ def _midnight(day: date | None) -> float | None:
 
 
 def _print(letters: "Sequence[Letter]", as_json: bool) -> None:
-    from estimator.digest_words import as_text, subject
+    from estimator.notices.digest_words import as_text, subject
 
     if as_json:
         found = [{"to": each.recipient, "digest": each.digest.to_dict()} for each in letters]

@@ -25,8 +25,8 @@ from sottovoce.table import table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from estimator.failures import Failure
-    from estimator.release import Release
+    from estimator.releases.failures import Failure
+    from estimator.releases.release import Release
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from estimator.failures import failures
-    from estimator.release_files import releases, schema_text
+    from estimator.releases.failures import failures
+    from estimator.releases.files import releases, schema_text
     from sottovoce.system import releases_directory
 
     if args.schema:
@@ -107,7 +107,7 @@ def _list(found: "Sequence[Release]", failed: "Sequence[Failure]") -> None:
 
 def _across(found: "Sequence[Release]", args: argparse.Namespace) -> None:
     """Print a change or an average; a pooled release stands for an epoch of several versions."""
-    from estimator.across_epochs import average, change
+    from estimator.releases.across_epochs import average, change
     from sottovoce.estimates import print_combined
 
     if args.metric is None or args.epoch is not None:
@@ -124,7 +124,7 @@ def _across(found: "Sequence[Release]", args: argparse.Namespace) -> None:
 
 
 def _only(found: "Sequence[Release]", metric: str, epoch: str) -> "Release":
-    from estimator.release import POOLED
+    from estimator.releases.release import POOLED
 
     of_epoch = [release for release in found if release.epoch == epoch]
     pooled = [release for release in of_epoch if release.fingerprint == POOLED]
@@ -159,7 +159,7 @@ def _export(found: "Sequence[Release]", target: str) -> None:
 
 def _write(found: "Sequence[Release]", file: TextIO) -> None:
     """Write the releases' tables under one header."""
-    from estimator.release_table import as_csv
+    from estimator.releases.table import as_csv
 
     writer = csv.writer(file)
     for number, release in enumerate(found):

@@ -19,7 +19,7 @@ import requests
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
 from aggregator.fold import Folder
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from client_sdk.authentication import MAC_HEADER, batch_mac
@@ -248,7 +248,7 @@ class Gunicorn:
 RUN_SERVER = """
 import os
 import sys
-from aggregator.logs import configure
+from aggregator.watching.logs import configure
 from aggregator.server import run
 from aggregator.settings import ServerSettings
 settings = ServerSettings.from_env(os.environ)

@@ -12,7 +12,7 @@ import requests
 import schemathesis
 from hypothesis import strategies as st
 
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from client_sdk.authentication import MAC_HEADER, batch_mac, derive_device_key, erase_mac
 from client_sdk.report import (
     DEVICES_PATH,

@@ -13,7 +13,7 @@ import redis
 from aggregator.closing import close_again
 from aggregator.connection import StoreRefused
 from aggregator.fold import Folder
-from aggregator.restore import recover
+from aggregator.recovery.restore import recover
 from aggregator.server import prepare
 from aggregator.store import Store, migrations
 from client_sdk.epochs import label

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 import redis
 
-from aggregator.admin_log import FILE_NAME, AdminLog, Entry
+from aggregator.administration.admin_log import FILE_NAME, AdminLog, Entry
+from aggregator.administration.guarding_settings import note
 from aggregator.catalogue import Catalogue
 from aggregator.connection import StoreRefused
-from aggregator.guarding_settings import note
-from aggregator.keys import Keys
-from aggregator.kinds import OpeningKey, ReadKey
-from aggregator.rotation import activate, new, retire, rotate
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.kinds import OpeningKey, ReadKey
+from aggregator.keyring.rotation import activate, new, retire, rotate
 from aggregator.store.layout import LOG_HEADS, REGISTRIES
 
 KEY = b"k" * 32
@@ -204,7 +204,7 @@ def test_a_process_that_is_killed_while_it_appends_leaves_a_sound_log(tmp_path: 
     path = tmp_path / FILE_NAME
     code = textwrap.dedent(f"""
         from pathlib import Path
-        from aggregator.admin_log import AdminLog
+        from aggregator.administration.admin_log import AdminLog
         log = AdminLog(Path({str(path)!r}), b"k" * 32, "ana", "here")
         print("ready", flush=True)
         while True:

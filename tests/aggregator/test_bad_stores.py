@@ -20,9 +20,9 @@ from redis.retry import Retry
 
 from aggregator import problems
 from aggregator.connection import StoreRefused, StoreUnavailable
-from aggregator.embedded import find_server
 from aggregator.fold import Folder
 from aggregator.group import series_of
+from aggregator.machine.embedded import find_server
 from aggregator.store import Store
 from aggregator.store.layout import SHAPE
 from aggregator.store.migrations import newest_schema

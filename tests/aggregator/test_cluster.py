@@ -23,8 +23,8 @@ from redis.exceptions import RedisClusterException
 
 from aggregator.closing import close_epoch
 from aggregator.connection import Connection, StoreRefused, StoreUnavailable
-from aggregator.embedded import find_server
 from aggregator.fold import Folder
+from aggregator.machine.embedded import find_server
 from aggregator.nodes import parse_cluster_url
 from aggregator.store import Store
 from aggregator.store.layout import RECOVERED, RECOVERY

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.kinds import OpeningKey
-from aggregator.rotation import rotate
+from aggregator.keyring.kinds import OpeningKey
+from aggregator.keyring.rotation import rotate
 from tests.aggregator import contract
 from tests.fuzzing import Run
 

@@ -15,12 +15,12 @@ from aggregator import intake
 from aggregator.app import create_app
 from aggregator.batch import Verdict
 from aggregator.connection import Connection
-from aggregator.enrolment_limits import EnrolmentLimits
-from aggregator.kinds import MasterKey, OpeningKey
+from aggregator.enrolment.limits import EnrolmentLimits
+from aggregator.keyring.kinds import MasterKey, OpeningKey
+from aggregator.keyring.rotation import retire, rotate
 from aggregator.problems import _KINDS
-from aggregator.rotation import retire, rotate
+from aggregator.recovery.witness import Witness
 from aggregator.store import Store
-from aggregator.witness import Witness
 from client_sdk.authentication import MAC_HEADER, erase_mac
 from client_sdk.report import (
     ACCEPTED,

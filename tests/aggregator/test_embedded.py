@@ -11,8 +11,8 @@ import psutil
 import pytest
 import redis
 
-from aggregator.embedded import EmbeddedServer, EmbeddedServerError, find_server
-from aggregator.server_program import bundled_program
+from aggregator.machine.embedded import EmbeddedServer, EmbeddedServerError, find_server
+from aggregator.machine.server_program import bundled_program
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ def program_that_says(folder: Path, name: str, version: str) -> Path:
 OWNER = textwrap.dedent("""
     import sys, time
     from pathlib import Path
-    from aggregator.embedded import EmbeddedServer
+    from aggregator.machine.embedded import EmbeddedServer
     server = EmbeddedServer.start(Path(sys.argv[1]))
     print(server.pid, flush=True)
     time.sleep(600)

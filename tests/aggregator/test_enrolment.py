@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from aggregator.keys import Keys
-from aggregator.kinds import MasterKey
-from aggregator.ring import activated, retired
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.kinds import MasterKey
+from aggregator.keyring.ring import activated, retired
 from client_sdk.authentication import batch_mac, derive_device_key
 from client_sdk.report import DEVICES_PATH
 

@@ -11,9 +11,9 @@ import pytest
 import redis
 
 from aggregator.app import create_app
-from aggregator.embedded import EmbeddedServer
-from aggregator.enrolment_limits import EnrolmentLimits
-from aggregator.networks import Networks, is_this_machine
+from aggregator.enrolment.limits import EnrolmentLimits
+from aggregator.enrolment.networks import Networks, is_this_machine
+from aggregator.machine.embedded import EmbeddedServer
 from client_sdk.report import DEVICES_PATH
 from client_sdk.state import State
 from client_sdk.transport import HttpTransport

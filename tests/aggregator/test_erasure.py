@@ -17,17 +17,17 @@ import redis
 
 from aggregator.app import create_app
 from aggregator.closing import close_epoch
-from aggregator.embedded import EmbeddedServer
-from aggregator.erasure import erase, erase_again
 from aggregator.fold import Folder
-from aggregator.key_file import KeyFile
-from aggregator.kinds import OpeningKey
-from aggregator.restore import recover
-from aggregator.rotation import rotate
+from aggregator.keyring.key_file import KeyFile
+from aggregator.keyring.kinds import OpeningKey
+from aggregator.keyring.rotation import rotate
+from aggregator.machine.embedded import EmbeddedServer
+from aggregator.recovery.erasure import erase, erase_again
+from aggregator.recovery.restore import recover
+from aggregator.recovery.tombstones import FILE_NAME, Tombstones
 from aggregator.server import prepare
 from aggregator.store import Store
 from aggregator.store.layout import Place, Shard
-from aggregator.tombstones import FILE_NAME, Tombstones
 from client_sdk import Client, loads
 from client_sdk.authentication import (
     MAC_HEADER,

@@ -20,7 +20,7 @@ import pytest
 import redis
 import requests
 
-from aggregator.embedded import find_server
+from aggregator.machine.embedded import find_server
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ UPLOADS = 1200
 RUN_FOLD = """
 import os, threading
 from aggregator.fold import Folder
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 settings = ServerSettings.from_env(os.environ)

@@ -13,9 +13,9 @@ import redis
 from aggregator.connection import Connection, StoreUnavailable
 from aggregator.fold import Folder, summed
 from aggregator.group import Group, parse_group
+from aggregator.recovery.witness import Witness
 from aggregator.store import Store
 from aggregator.tally import Tally, pack_counts
-from aggregator.witness import Witness
 from client_sdk.mechanisms import Mechanism, Rappor, build
 
 

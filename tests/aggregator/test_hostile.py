@@ -23,8 +23,8 @@ import psutil
 import pytest
 import redis
 
-from aggregator.kinds import OpeningKey
-from aggregator.rotation import rotate
+from aggregator.keyring.kinds import OpeningKey
+from aggregator.keyring.rotation import rotate
 from client_sdk.report import ACCEPTED, REFUSAL_REASONS, REPORTS_PATH
 from tests.aggregator.hostile import Hostile, requests_of
 

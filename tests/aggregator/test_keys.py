@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.keys import Keys, KeysError
+from aggregator.keyring.keys import Keys, KeysError
 
 ENTRY = {"id": 1, "state": "active", "created": None, "since": None, "secret": "0a" * 32}
 

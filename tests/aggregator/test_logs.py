@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import requests
 
-from aggregator.logs import configure
 from aggregator.settings import ServerSettings, SettingsError
+from aggregator.watching.logs import configure
 from client_sdk.report import REPORTS_PATH
 from tests.aggregator.conftest import World, environment_of, free_port
 

@@ -22,13 +22,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.app import create_app
-from aggregator.embedded import EmbeddedServer
-from aggregator.erasure import erase
-from aggregator.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
-from aggregator.kinds import OpeningKey, ReadKey
-from aggregator.metering import Meter, watch
+from aggregator.keyring.kinds import OpeningKey, ReadKey
+from aggregator.machine.embedded import EmbeddedServer
 from aggregator.problems import REFUSALS
-from aggregator.survey import Survey
+from aggregator.recovery.erasure import erase
+from aggregator.watching.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
+from aggregator.watching.metering import Meter, watch
+from aggregator.watching.survey import Survey
 from client_sdk.authentication import MAC_HEADER
 from client_sdk.report import DEVICES_PATH, REFUSAL_REASONS, REPORTS_PATH
 from estimator.debias import Channel

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from aggregator.child import Child, end
-from aggregator.processes import Command, Supervisor, restart_delay_seconds
+from aggregator.machine.child import Child, end
+from aggregator.machine.processes import Command, Supervisor, restart_delay_seconds
 
 ROOT = Path(__file__).parents[2]
 SLEEP = ("sleep", "600")
@@ -132,7 +132,7 @@ def test_a_command_gets_the_usual_signal_actions() -> None:
 
 OWNER = textwrap.dedent("""
     import sys
-    from aggregator.processes import Command, Supervisor
+    from aggregator.machine.processes import Command, Supervisor
     with Supervisor([Command("sleeper", ("sleep", "600"))]) as supervisor:
         print(supervisor.pid("sleeper"), flush=True)
         print(supervisor.run_until_signal(), flush=True)
@@ -173,7 +173,7 @@ def test_a_stubborn_process_of_a_killed_owner_is_killed_too(tmp_path: Path) -> N
     script = textwrap.dedent("""
         import sys, time
         from pathlib import Path
-        from aggregator.child import Child
+        from aggregator.machine.child import Child
         child = Child(sys.argv[2:], log=Path(sys.argv[1]))
         print(child.pid, flush=True)
         time.sleep(600)
@@ -194,7 +194,7 @@ def test_a_stubborn_process_of_a_killed_owner_is_killed_too(tmp_path: Path) -> N
 def test_a_forked_copy_of_the_owner_does_not_keep_children_alive() -> None:
     script = textwrap.dedent("""
         import os, time
-        from aggregator.child import Child
+        from aggregator.machine.child import Child
         child = Child(["sleep", "600"])
         copy = os.fork()
         if copy == 0:

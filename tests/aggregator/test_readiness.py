@@ -16,11 +16,11 @@ import requests
 
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
-from aggregator.embedded import EmbeddedServer
-from aggregator.readiness import LEAST_FREE_SHARE, Readiness, free_share_of
+from aggregator.machine.embedded import EmbeddedServer
 from aggregator.server import prepare
 from aggregator.settings import ServerSettings, SettingsError
 from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, SHAPE
+from aggregator.watching.readiness import LEAST_FREE_SHARE, Readiness, free_share_of
 from client_sdk.report import PROBLEM_TYPE
 from tests.aggregator.conftest import Gunicorn, World
 

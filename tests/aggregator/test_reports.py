@@ -10,8 +10,8 @@ import pytest
 import redis
 
 from aggregator.connection import Connection
+from aggregator.recovery.witness import Witness
 from aggregator.store import Store
-from aggregator.witness import Witness
 from client_sdk.authentication import MAC_HEADER, answer_mac, macs_match
 from client_sdk.registry import loads
 from client_sdk.report import MAX_BATCH_BYTES, REPORTS_PATH

@@ -17,9 +17,9 @@ from aggregator import intake
 from aggregator.batch import Candidate
 from aggregator.closing import close_epoch
 from aggregator.connection import StoreRefused, StoreUnavailable
-from aggregator.embedded import EmbeddedServer
 from aggregator.fold import Folder
-from aggregator.restore import possible_since, recover
+from aggregator.machine.embedded import EmbeddedServer
+from aggregator.recovery.restore import possible_since, recover
 from aggregator.server import prepare
 from aggregator.store import Store
 from aggregator.store.layout import Shard

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from aggregator.key_file import KeyFile, change
-from aggregator.keys import Keys, KeysError
-from aggregator.kinds import KINDS, MasterKey, OpeningKey, ReadKey, SigningKey, WriteKey
-from aggregator.ring import RotationError
-from aggregator.rotation import activate, new, retire, rotate
+from aggregator.keyring.key_file import KeyFile, change
+from aggregator.keyring.keys import Keys, KeysError
+from aggregator.keyring.kinds import KINDS, MasterKey, OpeningKey, ReadKey, SigningKey, WriteKey
+from aggregator.keyring.ring import RotationError
+from aggregator.keyring.rotation import activate, new, retire, rotate
 from client_sdk import Client
 from client_sdk.authentication import batch_mac, derive_device_key
 from client_sdk.errors import TransportError
@@ -469,7 +469,7 @@ def test_every_key_is_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch, p
         compared.append(known)
         return known == shown
 
-    monkeypatch.setattr("aggregator.kinds.hmac.compare_digest", counting)
+    monkeypatch.setattr("aggregator.keyring.kinds.hmac.compare_digest", counting)
     keys = Keys.load(path)
     for shown in (texts[0], texts[2], "another"):
         compared.clear()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from aggregator.app import create_app
-from aggregator.key_file import KeyFile
-from aggregator.keys import Keys, KeysError
-from aggregator.kinds import OpeningKey
-from aggregator.rotation import activate, new, retire, rotate
+from aggregator.keyring.key_file import KeyFile
+from aggregator.keyring.keys import Keys, KeysError
+from aggregator.keyring.kinds import OpeningKey
+from aggregator.keyring.rotation import activate, new, retire, rotate
 from aggregator.server import prepare
 from aggregator.unsealing import require_uploads
 from client_sdk import Client, Registry, loads

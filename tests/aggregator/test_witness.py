@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.connection import StoreRefused
-from aggregator.witness import Witness
+from aggregator.recovery.witness import Witness
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ import requests
 from scipy import stats
 
 from aggregator.fold import Folder
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.server import prepare
 from aggregator.settings import ServerSettings
 from aggregator.store import Store

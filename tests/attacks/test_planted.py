@@ -16,7 +16,7 @@ import pytest
 import redis
 import requests
 
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store.layout import Layout
 from client_sdk import Client, loads

@@ -18,7 +18,7 @@ import requests
 from aggregator import intake
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.tally import Tally
 from client_sdk.authentication import MAC_HEADER, batch_mac, derive_device_key
 from client_sdk.randomness import Coin

@@ -8,7 +8,7 @@ import pytest
 from aggregator.tally import Tally
 from client_sdk.metric import Metric
 from client_sdk.registry import loads
-from estimator.lifetime import Lifetime, lifetime
+from estimator.ledger.lifetime import Lifetime, lifetime
 
 REGISTRY = """
 schema = 1

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from client_sdk.metric import Metric
-from estimator.across_epochs import FRESH, MEMOIZED, average, change, smoothed
 from estimator.errors import NotPublishable
 from estimator.estimate import estimate
-from estimator.release import Release, compose, compose_pooled
+from estimator.releases.across_epochs import FRESH, MEMOIZED, average, change, smoothed
+from estimator.releases.release import Release, compose, compose_pooled
 
 WEEKS = [parse("week", f"2026-W{number}") for number in (49, 50, 51, 52)]
 RUNS = 1500

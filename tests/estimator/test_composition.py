@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from estimator.composition import (
+from estimator.ledger.composition import (
     by_renyi,
     from_renyi,
     kairouz_oh_viswanath,

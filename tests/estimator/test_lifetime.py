@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator.lifetime import lifetime
+from estimator.ledger.lifetime import lifetime
 
 
 def test_figures_of_a_known_ledger():

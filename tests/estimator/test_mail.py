@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from estimator import mail
-from estimator.digest import Digest, Expiring, Figure, Released
-from estimator.digest_words import subject
 from estimator.errors import NotDelivered
-from estimator.failures import Failure
+from estimator.notices import mail
+from estimator.notices.digest import Digest, Expiring, Figure, Released
+from estimator.notices.digest_words import subject
+from estimator.releases.failures import Failure
 from estimator.settings import NotifySettings, address
 from tests.estimator.receivers import (
     PASSWORD,

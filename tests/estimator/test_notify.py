@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.kinds import SigningKey
-from aggregator.signing import Signing
+from aggregator.keyring.kinds import SigningKey
+from aggregator.keyring.signing import Signing
 from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from client_sdk.registry import loads
-from estimator import outbox
-from estimator.audience import Audience
-from estimator.failures import failures
-from estimator.notify import Notifier, day_due, pause_seconds
+from estimator.notices import outbox
+from estimator.notices.audience import Audience
+from estimator.notices.notify import Notifier, day_due, pause_seconds
 from estimator.publish import only_publisher, publish_due
+from estimator.releases.failures import failures
 from estimator.settings import NotifySettings
 from tests.estimator.conftest import REGISTRY
 from tests.estimator.receivers import Hook, Mailbox, free, mail_server
@@ -342,9 +342,9 @@ def test_a_digest_waits_for_the_publisher_so_that_no_release_falls_between(maile
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from estimator import outbox
-from estimator.audience import Audience
-from estimator.notify import Notifier
+from estimator.notices import outbox
+from estimator.notices.audience import Audience
+from estimator.notices.notify import Notifier
 from estimator.settings import NotifySettings
 from client_sdk.registry import loads
 from tests.estimator.conftest import REGISTRY

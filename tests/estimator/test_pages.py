@@ -10,14 +10,14 @@ import pytest
 
 from client_sdk.epochs import parse
 from estimator import publish
-from estimator.charts import draw, shares_chart, shown, trend_chart
 from estimator.estimate import Estimate, estimate
-from estimator.lifetime import lifetime
-from estimator.page import page
-from estimator.pages import page_of, write_index, write_pages
+from estimator.ledger.lifetime import lifetime
 from estimator.plausibility import Plausibility
-from estimator.release import Release, compose
-from estimator.release_files import write
+from estimator.releases.charts import draw, shares_chart, shown, trend_chart
+from estimator.releases.files import write
+from estimator.releases.page import page
+from estimator.releases.pages import page_of, write_index, write_pages
+from estimator.releases.release import Release, compose
 
 WEEK = parse("week", "2026-W49")
 SHARES = [0.5, 0.3, 0.2, 0]

@@ -17,9 +17,9 @@ from aggregator.tally import Tally
 from client_sdk.epochs import day_of, parse
 from estimator.due import close_due, due_at
 from estimator.errors import NotPublishable
-from estimator.failures import failures, note
 from estimator.publish import publish_due, publish_epoch
-from estimator.release_files import read, releases
+from estimator.releases.failures import failures, note
+from estimator.releases.files import read, releases
 
 WEEK = parse("week", "2026-W49")  # 30 November to 6 December 2026
 SHARES = [0.5, 0.3, 0.2, 0.0]

@@ -15,11 +15,11 @@ from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from estimator.errors import DocumentError
 from estimator.estimate import estimate
-from estimator.lifetime import lifetime
+from estimator.ledger.lifetime import lifetime
 from estimator.plausibility import Plausibility
-from estimator.release import compose, compose_pooled
-from estimator.release_files import path_of, read, releases, schema_text, write
-from estimator.release_table import COLUMNS, as_csv
+from estimator.releases.files import path_of, read, releases, schema_text, write
+from estimator.releases.release import compose, compose_pooled
+from estimator.releases.table import COLUMNS, as_csv
 
 WEEK = parse("week", "2026-W49")
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.keys import Keys
-from aggregator.kinds import SigningKey
-from aggregator.ring import activated, retired
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.kinds import SigningKey
+from aggregator.keyring.ring import activated, retired
 from client_sdk.epochs import parse
-from estimator import release_files
 from estimator.errors import DocumentError
 from estimator.estimate import estimate
 from estimator.publish import publish_due
-from estimator.release import compose
-from estimator.release_files import check_tables, path_of, write
-from estimator.signatures import (
+from estimator.releases import files as release_files
+from estimator.releases.files import check_tables, path_of, write
+from estimator.releases.release import compose
+from estimator.releases.signatures import (
     KEYS_FILE,
     faults,
     read_public_keys,

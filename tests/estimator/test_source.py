@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from client_sdk.authentication import MAC_HEADER, batch_mac
@@ -16,7 +16,7 @@ from client_sdk.epochs import parse
 from client_sdk.report import REPORTS_PATH, Report, encode_batch, report_to_json
 from estimator.errors import NotPublishable
 from estimator.publish import publish_due, publish_epoch
-from estimator.release_files import read
+from estimator.releases.files import read
 from estimator.source import StoreSource
 
 REGISTRY = """

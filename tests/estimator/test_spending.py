@@ -4,8 +4,8 @@ import pytest
 
 from aggregator.store.accounts import Account
 from client_sdk.registry import loads
-from estimator.composition import of_unknown_reports
-from estimator.spending import Prices, spending
+from estimator.ledger.composition import of_unknown_reports
+from estimator.ledger.spending import Prices, spending
 
 REGISTRY = """
 schema = 1

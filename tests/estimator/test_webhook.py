@@ -7,9 +7,9 @@ import re
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from estimator import webhook
-from estimator.digest import Digest
 from estimator.errors import NotDelivered
+from estimator.notices import webhook
+from estimator.notices.digest import Digest
 from tests.estimator.receivers import Hook, free, silent_server
 from tests.estimator.test_mail import NOW, digest_of, released
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.embedded import EmbeddedServer
+from aggregator.machine.embedded import EmbeddedServer
 from tests.aggregator.conftest import new_world, serve, world
 from tests.faults.proxy import Connect, FaultProxy
 

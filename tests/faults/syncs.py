@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from aggregator.embedded import EmbeddedServer, find_server
+from aggregator.machine.embedded import EmbeddedServer, find_server
 
 SOURCE = Path(__file__).with_name("syncs.c")
 

@@ -26,7 +26,7 @@ KILLS = 20
 DEADLY_FOLD = """
 import os, random, signal, sys, threading, time
 from aggregator.fold import Folder
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 settings = ServerSettings.from_env(os.environ)

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 import redis
 
-from aggregator import private_file
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
 from aggregator.closing import close_epoch
-from aggregator.erasure import erase
 from aggregator.fold import Folder, rows_by_group, summed
 from aggregator.group import Group
-from aggregator.key_file import KeyFile
-from aggregator.keys import Keys
-from aggregator.kinds import MasterKey, OpeningKey
-from aggregator.rotation import rotate
+from aggregator.keyring import private_file
+from aggregator.keyring.key_file import KeyFile
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.kinds import MasterKey, OpeningKey
+from aggregator.keyring.rotation import rotate
+from aggregator.recovery.erasure import erase
 from aggregator.store import Store
 from client_sdk.authentication import batch_mac
 from client_sdk.epochs import DAY_SECONDS, day_of, epoch_of, first_day, parse

@@ -11,8 +11,8 @@ from aggregator.batch import Candidate
 from aggregator.body import JSON_TYPE, read_json_body, read_upload
 from aggregator.catalogue import Versions
 from aggregator.intake import Malformed, judge, parse, parse_enrolment
-from aggregator.keys import Keys
-from aggregator.kinds import MasterKey, OpeningKey, WriteKey
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.kinds import MasterKey, OpeningKey, WriteKey
 from aggregator.problems import Problem
 from aggregator.unsealing import unsealed
 from client_sdk.hpke import KEY_BYTES, CannotOpen, Recipient

@@ -8,9 +8,9 @@ from aggregator.tally import Tally
 from client_sdk import Registry, loads
 from client_sdk.epochs import epoch_of
 from client_sdk.metric import Metric
+from estimator.canary.truth import Truth
 from estimator.estimate import estimate
-from estimator.release import Release, compose
-from estimator.truth import Truth
+from estimator.releases.release import Release, compose
 from sottovoce.canary import registry_text, truth_of
 
 APPS = """

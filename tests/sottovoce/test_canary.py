@@ -12,14 +12,14 @@ import pytest
 
 from aggregator.canary import for_apps, require_apart
 from aggregator.catalogue import Versions
-from aggregator.restore import possible_since
+from aggregator.recovery.restore import possible_since
 from aggregator.settings import ServerSettings
 from client_sdk import loads
 from client_sdk.epochs import day_of, label
 from client_sdk.errors import RegistryError, TransportError
 from client_sdk.pending import current_epoch
-from estimator import truth
-from estimator.monitor import survey
+from estimator.canary import truth
+from estimator.canary.monitor import survey
 from estimator.publish import publish_epoch
 from estimator.source import StoreSource
 from sottovoce import canary

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from client_sdk import loads
 from sottovoce.__main__ import main
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from aggregator.catalogue import Catalogue
-from aggregator.embedded import EmbeddedServer
 from aggregator.fold import Folder
 from aggregator.intake import judge, parse
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
+from aggregator.machine.embedded import EmbeddedServer
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from client_sdk import loads

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.admin_log import FILE_NAME
-from aggregator.keys import Keys
+from aggregator.administration.admin_log import FILE_NAME
+from aggregator.keyring.keys import Keys
 from sottovoce.__main__ import main
 
 

@@ -11,11 +11,11 @@ import pytest
 from aggregator.tally import Tally
 from client_sdk import loads
 from client_sdk.epochs import parse
-from estimator import monitor, truth
+from estimator.canary import monitor, truth
 from estimator.estimate import estimate
 from estimator.plausibility import Plausibility
-from estimator.release import compose
-from estimator.release_files import write
+from estimator.releases.files import write
+from estimator.releases.release import compose
 from sottovoce.__main__ import main
 from tests.sottovoce.canaries import APPS, NAMES, pairs, registry
 

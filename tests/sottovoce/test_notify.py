@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.keys import Keys
-from estimator import whole_files
-from estimator.failures import note
+from aggregator.keyring.keys import Keys
+from estimator.releases import whole_files
+from estimator.releases.failures import note
 from sottovoce.__main__ import main
 from tests.estimator.receivers import Hook, Mailbox, free, mail_server
 from tests.sottovoce.conftest import wait_until

@@ -10,9 +10,9 @@ from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from client_sdk.registry import loads
 from estimator.estimate import estimate
-from estimator.failures import note
-from estimator.release import compose
-from estimator.release_files import write
+from estimator.releases.failures import note
+from estimator.releases.files import write
+from estimator.releases.release import compose
 from sottovoce.__main__ import main
 
 THEME = loads(

@@ -17,7 +17,7 @@ from redis.retry import Retry
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry as HttpRetry
 
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from client_sdk import Client
 from client_sdk.epochs import label
 from client_sdk.pending import current_epoch

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from estimator import debias, evidence, uncertainty
+from estimator import debias, uncertainty
+from estimator.canary import evidence
+from estimator.canary.utility import ALARM, score
 from estimator.debias import Channel
 from estimator.errors import NotPublishable
-from estimator.utility import ALARM, score
 from tests.sottovoce.canaries import NAMES, drawn, pairs, registry
 
 METRICS = registry().metrics

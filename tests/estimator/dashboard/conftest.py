@@ -20,20 +20,20 @@ from flask import Flask
 
 from aggregator.catalogue import Catalogue
 from aggregator.connection import Connection
-from aggregator.key_file import KeyFile
-from aggregator.kinds import KINDS
-from aggregator.rotation import new
+from aggregator.keyring.key_file import KeyFile
+from aggregator.keyring.kinds import KINDS
+from aggregator.keyring.rotation import new
+from aggregator.recovery.witness import Witness
 from aggregator.store import Store
 from aggregator.tally import Tally
-from aggregator.witness import Witness
 from client_sdk.epochs import parse
 from client_sdk.metric import Metric
 from estimator.dashboard.app import create_app
 from estimator.estimate import estimate
-from estimator.pages import write_pages
 from estimator.plausibility import Plausibility
-from estimator.release import Release, compose, compose_pooled
-from estimator.release_files import write
+from estimator.releases.files import write
+from estimator.releases.pages import write_pages
+from estimator.releases.release import Release, compose, compose_pooled
 from estimator.source import StoreSource
 from tests.aggregator.conftest import World, free_port, make_world
 from tests.contracts import Contract
@@ -124,7 +124,7 @@ RUN = """
 import os
 import sys
 from pathlib import Path
-from aggregator.logs import configure
+from aggregator.watching.logs import configure
 from aggregator.settings import ServerSettings
 from estimator.dashboard.server import run
 settings = ServerSettings.from_env(os.environ)

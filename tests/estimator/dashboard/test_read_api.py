@@ -11,13 +11,13 @@ import pytest
 import redis
 import requests
 
-from aggregator.kinds import KINDS
-from aggregator.rotation import retire
+from aggregator.keyring.kinds import KINDS
+from aggregator.keyring.rotation import retire
 from client_sdk.metric import Metric
 from estimator.dashboard import listing
 from estimator.dashboard.access import is_loopback
-from estimator.release_files import releases, write
-from estimator.signatures import fault_of, signature_of
+from estimator.releases.files import releases, write
+from estimator.releases.signatures import fault_of, signature_of
 from tests.estimator.conftest import REGISTRY, other_version
 from tests.estimator.dashboard.conftest import Desk, released
 

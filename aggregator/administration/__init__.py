@@ -1,0 +1,1 @@
+"""What administrators did: a log that shows when it was changed."""

@@ -1,0 +1,1 @@
+"""Who may enrol, and how often: limits by project and network."""

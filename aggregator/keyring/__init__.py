@@ -1,0 +1,1 @@
+"""The project's secrets: rings of keys with states, their file, rotation and signing."""

@@ -1,0 +1,1 @@
+"""After a loss: backups that were restored, devices that were erased."""

@@ -1,0 +1,1 @@
+"""Known truth beside estimates: whether the numbers are right."""

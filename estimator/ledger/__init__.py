@@ -1,0 +1,1 @@
+"""What devices have spent in their lives."""

@@ -1,0 +1,1 @@
+"""Who hears what, once a day, by mail and webhook."""

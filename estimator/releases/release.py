@@ -1,0 +1,265 @@
+"""A release: the published document of one metric and epoch, and what it says beside numbers."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date, timedelta
+from importlib import metadata
+from typing import Any, Literal
+
+from client_sdk.epochs import first_day, label
+from client_sdk.metric import Metric
+from estimator.estimate import Estimates
+from estimator.ledger.lifetime import Lifetime
+from estimator.plausibility import Plausibility
+from estimator.pool import pool
+
+SCHEMA = 1
+POOLED = "pooled"
+"""Stands in for the fingerprint of a release over several versions of a metric."""
+
+Status = Literal["PUBLISHED", "WITHHELD"]
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What one device gave for this metric.
+
+    Attributes:
+        epsilon: Loss of one report.
+        epsilon_permanent: For memoized metrics, loss of all reports ever of one value.
+        distinct_values: For memoized metrics, how many values are paid for.
+        epsilon_instantaneous: For memoized metrics, loss of the fresh stage alone; None for
+            others, and where there is no bound.
+    """
+
+    epsilon: float
+    epsilon_permanent: float | None = None
+    distinct_values: int | None = None
+    epsilon_instantaneous: float | None = None
+
+    @classmethod
+    def of(cls, metric: Metric) -> "Privacy":
+        """The figures of a metric's channel."""
+        mechanism = metric.mechanism
+        if metric.memoize is None or mechanism.epsilon_permanent is None:
+            return cls(float(mechanism.epsilon))
+        fresh = mechanism.epsilon_instantaneous
+        return cls(
+            float(mechanism.epsilon),
+            float(mechanism.epsilon_permanent),
+            metric.memoize.distinct_values,
+            None if fresh.is_infinite() else float(fresh),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures with what they bound, in words."""
+        document: dict[str, Any] = {"epsilon_per_report": self.epsilon}
+        if self.epsilon_permanent is None or self.distinct_values is None:
+            return document
+        return document | {
+            "epsilon_permanent": self.epsilon_permanent,
+            "distinct_values": self.distinct_values,
+            "epsilon_instantaneous": self.epsilon_instantaneous,
+            "epsilon_same_changes": self.epsilon_permanent * self.distinct_values,
+            "bounds": (
+                "Between two histories that change at the same times a device loses at most "
+                "epsilon_same_changes in its life. Whether and when its value changed is bounded "
+                "only by T x epsilon_instantaneous over T reports (null: not at all)."
+            ),
+        }
+
+
+@dataclass(frozen=True)
+class Channels:
+    """What the reports went through; None where versions differ.
+
+    Attributes:
+        mechanism: Name.
+        p_true: P(a cell is supported | it belongs to the value).
+        p_false: P(a cell is supported | it does not).
+        inclusion: P(a device reports in an epoch).
+        pooled_from: For pooled releases, fingerprints and reports of the parts.
+    """
+
+    mechanism: str | None
+    p_true: float | None
+    p_false: float | None
+    inclusion: float | None = None
+    pooled_from: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is published about one metric and epoch.
+
+    Attributes:
+        project: The project's name.
+        metric: The metric's name.
+        question: What was asked.
+        epoch: ISO 8601 name of the epoch.
+        first_day: First UTC date of the epoch.
+        last_day: Last UTC date of the epoch.
+        fingerprint: Version of the metric, or "pooled".
+        status: WITHHELD: fewer than min_reports; then there are no estimates and not even n.
+        min_reports: Least number of reports that is published.
+        privacy: What it cost a device.
+        channels: What the reports went through.
+        estimates: None if withheld.
+        plausibility: Whether the reports look honest; None if withheld or pooled.
+        lifetime: What devices have spent of their lifetime epsilon, over all devices that have
+            ever reported anything; None if withheld.
+        caveats: What the numbers are not.
+        code_version: Of the program that estimated.
+    """
+
+    project: str
+    metric: str
+    question: str
+    epoch: str
+    first_day: str
+    last_day: str
+    fingerprint: str
+    status: Status
+    min_reports: int
+    privacy: Privacy
+    channels: Channels
+    estimates: Estimates | None
+    plausibility: Plausibility | None
+    lifetime: Lifetime | None
+    caveats: tuple[str, ...]
+    code_version: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document."""
+        empty = {"n": None, "epsilon": self.privacy.epsilon, "level": None, "estimates": None}
+        channels = asdict(self.channels)
+        channels["pooled_from"] = [
+            {"fingerprint": fingerprint, "n": n} for fingerprint, n in self.channels.pooled_from
+        ]
+        return {
+            "schema": SCHEMA,
+            "project": self.project,
+            "metric": self.metric,
+            "question": self.question,
+            "epoch": self.epoch,
+            "first_day": self.first_day,
+            "last_day": self.last_day,
+            "fingerprint": self.fingerprint,
+            "status": self.status,
+            "min_reports": self.min_reports,
+            "privacy": self.privacy.to_dict(),
+            **channels,
+            **(empty if self.estimates is None else self.estimates.to_dict()),
+            "plausibility": None if self.plausibility is None else self.plausibility.to_dict(),
+            "lifetime_epsilon": None if self.lifetime is None else self.lifetime.to_dict(),
+            "caveats": list(self.caveats),
+            "code_version": self.code_version,
+        }
+
+    def text(self) -> str:
+        """Return the JSON file's text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def compose(
+    metric: Metric,
+    project: str,
+    epoch: int,
+    estimates: Estimates,
+    plausibility: Plausibility | None = None,
+    lifetime: Lifetime | None = None,
+) -> Release:
+    """Make the release of one version of a metric; withheld if it has too few reports."""
+    withheld = estimates.n < metric.min_reports
+    mechanism = metric.mechanism
+    first, last = _days(metric, epoch)
+    return Release(
+        project=project,
+        metric=metric.name,
+        question=metric.question,
+        epoch=label(metric.epoch, epoch),
+        first_day=first.isoformat(),
+        last_day=last.isoformat(),
+        fingerprint=metric.fingerprint,
+        status="WITHHELD" if withheld else "PUBLISHED",
+        min_reports=metric.min_reports,
+        privacy=Privacy.of(metric),
+        channels=Channels(
+            mechanism.name,
+            float(mechanism.p_true),
+            float(mechanism.p_false),
+            float(metric.inclusion),
+        ),
+        estimates=None if withheld else estimates,
+        plausibility=None if withheld else plausibility,
+        lifetime=None if withheld else lifetime,
+        caveats=_caveats(metric, withheld),
+        code_version=code_version(),
+    )
+
+
+def compose_pooled(metric: Metric, parts: Sequence[Release]) -> Release:
+    """Make the release over several published versions of a metric.
+
+    Withheld parts stay out: with them in, subtraction would give their number of reports.
+
+    Args:
+        metric: Version whose question and caveats are shown.
+        parts: Published releases of one metric and epoch, `poolable`.
+    """
+    known = [part.estimates for part in parts if part.estimates is not None]
+    together = tuple((part.fingerprint, part.estimates.n) for part in parts if part.estimates)
+    worst = max(parts, key=lambda part: part.privacy.epsilon)
+    return replace(
+        worst,
+        question=metric.question,
+        fingerprint=POOLED,
+        min_reports=max(part.min_reports for part in parts),
+        channels=Channels(None, None, None, pooled_from=together),
+        estimates=pool(known, [part.channels.inclusion or 1.0 for part in parts]),
+        plausibility=None,
+        caveats=_caveats(metric, withheld=False),
+    )
+
+
+def _days(metric: Metric, epoch: int) -> tuple[date, date]:
+    one = timedelta(days=1)
+    if metric.epoch == "once":
+        return metric.starts, metric.expires - one
+    return first_day(metric.epoch, epoch), first_day(metric.epoch, epoch + 1) - one
+
+
+def _caveats(metric: Metric, withheld: bool) -> tuple[str, ...]:
+    if withheld:
+        return (f"Withheld: fewer than {metric.min_reports} reports. That says nothing of shares.",)
+    who = (
+        "Shares are of devices that recorded a value in this epoch, not of all devices."
+        if metric.when_absent is None
+        else "Shares are of all devices that ran the app; those that recorded nothing count as "
+        "the metric's value for absence."
+    )
+    caveats = [
+        who,
+        "A share is an unbiased estimate: it may be negative or above one, which is noise.",
+        "`consistent` is biased and for display; add, average and compare `share` only.",
+        "`standard_error` and intervals describe the population that reporters are a sample of; "
+        "`standard_error_reporters` describes these reporters.",
+        "`interval` covers one value at a time; comparisons over many values need "
+        "`simultaneous_interval`.",
+        "No number here says anything about one device.",
+    ]
+    if metric.memoize is not None:
+        caveats.append(
+            "Epochs of this metric share remembered noise and devices: averaging epochs makes "
+            "errors smaller by less than independence would suggest."
+        )
+    return tuple(caveats)
+
+
+def code_version() -> str:
+    """Return the version of the installed distribution."""
+    try:
+        return metadata.version("sottovoce")
+    except metadata.PackageNotFoundError:
+        return "not installed"
