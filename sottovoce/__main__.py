@@ -15,6 +15,7 @@ COMMANDS = {
     "dashboard": "serve what was published",
     "canary": "report what is known, day after day, to compare with what is published",
     "monitor": "whether releases are as sure as they say, and what is alarming",
+    "health": "whether a part of the server side works, for health checks of containers",
     "check": "check a metrics.toml",
     "audit": "rebuild the exact channel of each metric from the shipped code",
     "estimate": "estimate shares from a tally document, offline",

@@ -17,10 +17,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from aggregator.administration.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
-from aggregator.keyring.keys import Keys
-from aggregator.keyring.kinds import KINDS
+from aggregator.keyring.first_keys import load_or_make
 from aggregator.machine.embedded import EmbeddedServer
 from aggregator.machine.processes import Command, Supervisor
 from aggregator.settings import ServerSettings
@@ -81,11 +79,7 @@ def running(
     releases = data / "releases"
     releases.mkdir(exist_ok=True)
     keys_file = data / "keys.json"
-    fresh = not keys_file.exists()
-    keys = Keys.load_or_create(keys_file, datetime.now(UTC).date())
-    log = AdminLog.beside(keys_file, keys.pseudonym_key)
-    if fresh:
-        log.record("keys_made", kinds=[kind for kind in KINDS if keys.ring(KINDS[kind])])
+    keys, log, _ = load_or_make(keys_file, datetime.now(UTC).date())
     require_uploads(keys, loads(registry_text), plain=settings.plain_uploads)
     with EmbeddedServer.start(data / "store", appendfsync=appendfsync) as server:
         settings = replace(settings, redis_url=server.url, keys_file=keys_file)

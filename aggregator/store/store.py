@@ -193,6 +193,13 @@ class Store:
         """
         self._generation.raise_by_one(now, spacing_seconds)
 
+    def generation_raised_at(self) -> int:
+        """Return the Unix time since which every shard's generation was raised, 0 if not all were.
+
+        The fold worker raises them on its way, and each server at its start.
+        """
+        return min(self._generation.last_raised(shard) for shard in self.shards)
+
     def close(self) -> None:
         """Close all connections."""
         self._connection.close()

@@ -3,6 +3,8 @@
 Kinds: `master` (devices' keys are derived from it), `write` (apps show it to enrol), `sealing`
 (opens sealed uploads), `signing` (for releases), `read` (analysts show it).
 
+`init` makes the key file of a new server, and changes nothing where there is one.
+
 `rotate KIND` makes a key that is active at once; the one of before is retiring: what was made with
 it is still good. `new KIND` makes one that is pending until `activate KIND ID`, to be copied to all
 servers first. `retire KIND ID` ends a key for good. Running servers on the same key file follow at
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_common(common)
     actions = parser.add_subparsers(dest="action", title="actions", metavar="ACTION")
     actions.add_parser("list", parents=[common], help="id, state and age of each key (the default)")
+    actions.add_parser("init", parents=[common], help="make the key file if there is none")
     new = actions.add_parser("new", parents=[common], help="make a key that is pending")
     new.add_argument("kind", choices=_NAMES)
     new.add_argument("--label", default="", help="who holds it; for read keys")
@@ -71,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     settings = ServerSettings.from_env(os.environ)
     path = settings.keys_file if args.data is None else args.data / "keys.json"
     today = datetime.now(UTC).date()
+    if args.action == "init":
+        return _init(path, today, args.json)
     keys = Keys.load(path)
     if args.action in (None, "list"):
         _list(keys, today, args.json)
@@ -90,6 +95,20 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(_entry(act.key, today) | _handed_out(act), indent=2))
     else:
         print(_told(act))
+    return 0
+
+
+def _init(path: Path, today: date, as_json: bool) -> int:
+    from aggregator.keyring.first_keys import load_or_make
+
+    keys, _, made = load_or_make(path, today)
+    if as_json:
+        print(json.dumps({"made": made} | ({"write_key": keys.write_key} if made else {})))
+    elif made:
+        print(f"{path} is made: back it up, apart from the store. Ship this write key with the app:")
+        print(f"\n{keys.write_key}\n")
+    else:
+        print(f"{path} is there already; nothing was changed.")
     return 0
 
 

@@ -106,7 +106,8 @@ def nginx_before(tmp_path: Path) -> Iterator[Callable[..., Nginx]]:
             text = SHIPPED.read_text()
             for shipped, ours in {
                 "pid /run/nginx.pid;": f"pid {folder}/nginx.pid;\ndaemon off;",
-                "server 127.0.0.1:8080 max_fails=1 fail_timeout=2s;": servers,
+                "resolver 127.0.0.11 valid=2s ipv6=off;": "",
+                "server aggregator:8080 resolve max_fails=1 fail_timeout=2s;": servers,
                 "listen 443 ssl;": f"listen 127.0.0.1:{port} ssl;",
                 "listen [::]:443 ssl;": "",
                 "/etc/nginx/tls/fullchain.pem": str(chain),
