@@ -105,7 +105,9 @@ def _init(path: Path, today: date, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"made": made} | ({"write_key": keys.write_key} if made else {})))
     elif made:
-        print(f"{path} is made: back it up, apart from the store. Ship this write key with the app:")
+        print(
+            f"{path} is made: back it up, apart from the store. Ship this write key with the app:"
+        )
         print(f"\n{keys.write_key}\n")
     else:
         print(f"{path} is there already; nothing was changed.")

@@ -17,14 +17,20 @@ from typing import Any
 import pytest
 import redis
 import requests
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from client_sdk.report import DEVICES_PATH, REPORTS_PATH
 from tests.aggregator.test_proxy import SHIPPED, certificate, free_port, nginx_program
 from tests.docker.conftest import DOCKER, PASSWORD, Containers
 
 
-def store_client(containers: Containers, user: str, password: str) -> redis.Redis:
-    return redis.Redis(port=containers.store_port, username=user, password=password)
+def store_client(
+    containers: Containers, user: str | None = None, password: str | None = None
+) -> redis.Redis:
+    once = Retry(NoBackoff(), 0)
+    port = containers.store_port
+    return redis.Redis(port=port, username=user, password=password, retry=once)
 
 
 def store_up(containers: Containers) -> None:
@@ -119,7 +125,7 @@ def test_services_are_unhealthy_while_the_store_is_away_or_they_hang(
 def test_only_the_two_users_of_the_file_can_log_in(containers: Containers) -> None:
     containers.start_store()
     store_up(containers)
-    with redis.Redis(port=containers.store_port) as client:
+    with store_client(containers) as client:
         with pytest.raises(redis.AuthenticationError):
             client.ping()
     for wrong in ("", "any"):
@@ -142,7 +148,9 @@ def test_only_the_two_users_of_the_file_can_log_in(containers: Containers) -> No
         assert PASSWORD.encode() not in environment.read_bytes()
 
 
-@pytest.mark.parametrize("password", ["", "short-password", "with a space in it", "with/slash@and:"])
+@pytest.mark.parametrize(
+    "password", ["", "short-password", "with a space in it", "with/slash@and:"]
+)
 def test_a_password_that_a_url_would_garble_is_refused(
     containers: Containers, password: str
 ) -> None:

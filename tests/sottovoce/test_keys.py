@@ -186,3 +186,27 @@ def test_what_cannot_be_done_is_said_and_nothing_is_changed(
 def test_data_names_the_directory_of_up(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "--data", str(path.parent), "rotate", "sealing"]) == 0
     assert len(Keys.load(path).sealing_keys) == 1
+
+
+def test_init_makes_a_key_file_once_and_logs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "new" / "keys.json"
+    monkeypatch.setenv("SOTTOVOCE_KEYS_FILE", str(made))
+    assert main(["keys", "init"]) == 2  # the folder is the operator's to choose
+    made.parent.mkdir()
+    assert main(["keys", "init"]) == 0
+    keys = Keys.load(made)
+    shown = capsys.readouterr().out
+    assert keys.write_key in shown
+    assert not any(secret in shown for secret in secrets_of(made) if secret != keys.write_key)
+    before = made.read_bytes()
+    assert main(["keys", "init", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"made": False}
+    assert made.read_bytes() == before
+    assert main(["log", "list", "--json"]) == 0
+    acts = [entry["act"] for entry in json.loads(capsys.readouterr().out)["entries"]]
+    assert acts == ["log_begun", "keys_made"]
+    made.write_text("{")
+    assert main(["keys", "init"]) == 2
+    assert made.read_text() == "{"
