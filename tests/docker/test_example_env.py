@@ -1,11 +1,12 @@
 """docker/example.env: every setting that there is, with its true default, and no other."""
 
-import importlib.util
 import re
 from pathlib import Path
 
-from aggregator import settings
+from aggregator import settings as server
 from aggregator.settings import ServerSettings
+from estimator import settings as notifications
+from estimator.settings import NotifySettings
 from sottovoce.system import RELEASES_VARIABLE
 from tests.docker.conftest import DOCKER, PASSWORD, composed, variables
 
@@ -14,9 +15,7 @@ EXAMPLE = DOCKER / "example.env"
 
 def documented() -> set[str]:
     """Return the variables that the settings' modules name."""
-    texts = [settings.__doc__ or ""]
-    if importlib.util.find_spec("estimator.settings"):
-        texts.append(importlib.import_module("estimator.settings").__doc__ or "")
+    texts = (server.__doc__ or "", notifications.__doc__ or "")
     return {name for text in texts for name in re.findall(r"^([A-Z_]{6,})\b", text, re.MULTILINE)}
 
 
@@ -46,9 +45,10 @@ def test_only_the_password_is_to_be_set() -> None:
 
 def test_the_defaults_are_the_real_ones() -> None:
     shown = variables(EXAMPLE)
-    server = {name: shown[name] for name in shown.keys() & documented()}
-    assert server.pop("SOTTOVOCE_LOG_FORMAT") == "json"  # where no terminal is
-    assert ServerSettings.from_env(server) == ServerSettings()
+    given = {name: shown[name] for name in shown.keys() & documented()}
+    assert given.pop("SOTTOVOCE_LOG_FORMAT") == "json"  # where no terminal is
+    assert ServerSettings.from_env(given) == ServerSettings()
+    assert NotifySettings.from_env(given) == NotifySettings()
     for name, default in of_compose().items():
         if name != "STORE_PASSWORD":
             assert shown[name] == default
