@@ -96,7 +96,7 @@ class Containers:
         own = {key: self.mapped(value) for key, value in self.services[name]["environment"].items()}
         # An env_file comes before: what compose.yaml sets is not undone there.
         of_file = {"STORE_PASSWORD": PASSWORD, "SOTTOVOCE_SHARDS": "4", "SOTTOVOCE_HOST": "nowhere"}
-        of_file["SOTTOVOCE_PLANNED_DEVICES"] = "8192"
+        of_file |= {"SOTTOVOCE_PLANNED_DEVICES": "8192", "SOTTOVOCE_CANARY_DEVICES": "100"}
         return kept | {"PYTHONPATH": str(ROOT)} | of_file | own
 
     def _command(self, words: Sequence[str]) -> list[str]:

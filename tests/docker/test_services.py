@@ -122,6 +122,25 @@ def test_services_are_unhealthy_while_the_store_is_away_or_they_hang(
         containers.healthy(name)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_canary_reports_under_the_same_rights_and_no_limit(containers: Containers) -> None:
+    containers.start_store()
+    store_up(containers)
+    assert containers.run("keys").returncode == 0
+    for name in ("fold", "aggregator"):
+        containers.start(name)
+    containers.healthy("aggregator")
+    containers.start("canary")
+    deadline = time.monotonic() + 200
+    while containers.log("canary").count("reports of known truth are delivered") < 4:
+        assert containers.running["canary"].poll() is None, containers.log("canary")
+        assert time.monotonic() < deadline, containers.log("canary")
+        time.sleep(0.2)
+    assert "rate_limited" not in containers.log("canary")
+    assert containers.stop("canary") == 0
+
+
 def test_only_the_two_users_of_the_file_can_log_in(containers: Containers) -> None:
     containers.start_store()
     store_up(containers)
