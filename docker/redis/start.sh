@@ -12,7 +12,7 @@ if [ "${#password}" -lt 16 ] || [ -n "$(printf %s "$password" | tr -d 'A-Za-z0-9
     exit 1
 fi
 hash=$(printf %s "$password" | sha256sum | cut -d ' ' -f 1)
-unset STORE_PASSWORD password
+unset STORE_PASSWORD
 
 {
     echo "user default off"

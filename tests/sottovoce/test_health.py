@@ -84,6 +84,9 @@ def test_folding_is_healthy_for_a_while_after_a_pass(
     store: Store, settings: ServerSettings
 ) -> None:
     assert "passed through the store ever" in str(fold_trouble(store, settings, NOW, 180))
+    store.raise_generation(NOW - 1000)
+    store._generation.lift(0, 2, NOW)  # one that died in the first of four shards
+    assert "for 1000 seconds" in str(fold_trouble(store, settings, NOW, 180))
     stop = threading.Event()
     folder = Folder(store, clock=lambda: NOW, every_minute=stop.set)
     folder.run(stop, 0.01)
