@@ -1,9 +1,10 @@
 """Say whether a part of the server side works: status 0, or 1 and a line that says why not.
 
-`serve` is asked for /readyz where the settings say that it listens on this machine, with --live
-for /livez: whether its process still answers, whatever the store does. `fold` and `schedule` have
-no port: they are healthy as long as what they leave in the store is new. Where several of a kind
-run, that is anyone's. For health checks of containers; settings come from the environment.
+`serve` and `dashboard` are asked for /readyz where the settings say that they listen on this
+machine, with --live for /livez: whether the process still answers, whatever the store does. `fold`
+and `schedule` have no port: they are healthy as long as what they leave in the store is new. Where
+several of a kind run, that is anyone's. For health checks of containers; settings come from the
+environment.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("role", choices=("serve", "fold", "schedule"), help="which part")
+    parser.add_argument("role", choices=("serve", "fold", "schedule", "dashboard"), help="which")
     parser.add_argument("--live", action="store_true", help="ask a server for /livez only")
     parser.add_argument(
         "--within",
@@ -44,6 +45,8 @@ def _trouble(args: argparse.Namespace) -> str | None:
     path = "/livez" if args.live else "/readyz"
     if args.role == "serve":
         return health.server_trouble(settings.host, settings.port, path)
+    if args.role == "dashboard":
+        return health.server_trouble(settings.dashboard_host, settings.dashboard_port, path)
     store = Store.connect(settings, Keys.load(settings.keys_file).pseudonym_key)
     try:
         if args.role == "fold":

@@ -77,6 +77,7 @@ class Containers:
     folder: Path
     store_port: int = field(default_factory=free_port)
     port: int = field(default_factory=free_port)
+    dashboard_port: int = field(default_factory=free_port)
     running: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
 
     def mapped(self, word: str) -> str:
@@ -88,7 +89,8 @@ class Containers:
             "@store:6379": f"@127.0.0.1:{self.store_port}",
         }.items():
             word = word.replace(inside, here)
-        return {"0.0.0.0": "127.0.0.1", "8080": str(self.port)}.get(word, word)
+        ports = {"8080": str(self.port), "8090": str(self.dashboard_port)}
+        return {"0.0.0.0": "127.0.0.1", **ports}.get(word, word)
 
     def environment(self, name: str) -> dict[str, str]:
         """Return a service's whole environment; nothing of the test's leaks in."""
