@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aggregator.server_program import find_server
+from aggregator.machine.server_program import find_server
 from sottovoce.system import free_port
 
 ROOT = Path(__file__).parents[2]

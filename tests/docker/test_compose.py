@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from compose_spec import PyCompose
 
-from aggregator import embedded
+from aggregator.machine import embedded
 from aggregator.settings import ServerSettings
 from sottovoce.__main__ import parser_for
 from tests.docker.conftest import DOCKER, PASSWORD, ROOT, composed

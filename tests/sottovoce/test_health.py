@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.fold import Folder
-from aggregator.keys import Keys
+from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from sottovoce.__main__ import main
