@@ -34,7 +34,7 @@ class Decoded:
         skewness: Of the estimates' noise.
         condition: Condition number of the design.
         misfit: The model's alarm.
-        worst_shift: Most by which one percent of fake reports can move a share.
+        worst_shift: Most by which one percent of fake reports can move a candidate's share.
     """
 
     shares: Floats
@@ -129,7 +129,7 @@ def decode(tally: Tally, mechanism: Rappor, design: Design) -> Decoded:
         exact.skewness,
         solution.condition,
         misfit,
-        float(exact.leaning.max()) * worst_shift(mechanism),
+        float(exact.leaning[:-1].max()) * worst_shift(mechanism),
     )
 
 

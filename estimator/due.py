@@ -124,4 +124,5 @@ def _is_released(each: Due, directory: Path) -> bool:
         page_of(directory, each.metric, each.label, version.fingerprint)
         for version in each.versions
     ]
-    return all(page.exists() for page in pages)
+    # With its document: else anybody's page would keep a release back.
+    return all(page.exists() and page.with_suffix(".json").exists() for page in pages)

@@ -31,7 +31,7 @@ class Plausibility:
 
     Attributes:
         popcount_z: How many standard errors the mean popcount is from what honest devices have;
-            None for metrics without bit vectors, or without reports.
+            None for metrics whose popcount says nothing, or without reports.
         popcount_p: Probability of popcounts as odd as these, or odder, from honest devices.
         cohort_p: The same of cohort sizes; None for metrics with one cohort.
     """
@@ -63,9 +63,9 @@ def judge(mechanism: Mechanism, tally: Tally, popcounts: Sequence[int]) -> Plaus
     if len(sizes) > 1 and tally.n:
         cohort_p = _chi_square_p(sizes, np.full(len(sizes), 1 / len(sizes)))
     observed = np.array(popcounts, np.int64)
-    if not observed.sum():
-        return Plausibility(None, None, cohort_p)
     law = popcount_law(mechanism)
+    if law is None or not observed.sum():
+        return Plausibility(None, None, cohort_p)
     values = np.arange(len(law))
     mean = float(law @ values)
     deviation = float(np.sqrt(law @ (values - mean) ** 2))
@@ -74,13 +74,19 @@ def judge(mechanism: Mechanism, tally: Tally, popcounts: Sequence[int]) -> Plaus
     return Plausibility(float(z), _chi_square_p(observed, law), cohort_p)
 
 
-def popcount_law(mechanism: Mechanism) -> Floats:
+def popcount_law(mechanism: Mechanism) -> Floats | None:
     """Return the probability that an honest report sets 0, 1, ..., cells bits.
 
+    None where that depends on the value: of a yes/no answer the one bit is what was asked.
+
     Args:
-        mechanism: Of independent bits, each value with equally many of its own.
+        mechanism: Of independent bits.
     """
-    ones = len(mechanism.cells_for(0 if mechanism.domain else "", 0))
+    values = [""] if mechanism.domain is None else range(mechanism.domain)
+    own_bits = {len(mechanism.cells_for(value, 0)) for value in values}
+    if len(own_bits) > 1:
+        return None
+    (ones,) = own_bits
     own = stats.binom.pmf(np.arange(ones + 1), ones, float(mechanism.p_true))
     others = mechanism.cells - ones
     noise = stats.binom.pmf(np.arange(others + 1), others, float(mechanism.p_false))

@@ -6,16 +6,16 @@ are published and name the same values, one more over all of them, pooled.
 
 import fcntl
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from aggregator.administration.record import Record, unrecorded
 from aggregator.keyring.signing import Signing
-from client_sdk.epochs import day_of, first_day, parse
+from client_sdk.epochs import day_of, end_of, first_day, parse
 from client_sdk.metric import Metric
 from estimator.due import Due, Source, due, due_at, series
 from estimator.errors import NotPublishable
@@ -75,14 +75,14 @@ def publish_due(
         What was done; nothing for what had been released before.
     """
     outcomes: list[Outcome] = []
-    lifetime = cache(source.lifetime)
+    run = _Run(source, directory, now, signing)
     with only_publisher(directory):
         waiting = list(due(source, directory, now))
         for done, each in enumerate(waiting, start=1):
-            outcomes += _publish(source, directory, each, lifetime, signing, now)
+            outcomes += run.publish(each)
             progress(done, len(waiting))
         if any(outcome.path for outcome in outcomes):
-            _finish(directory, source, signing)
+            run.finish()
     return outcomes
 
 
@@ -127,23 +127,31 @@ def publish_epoch(
                 "--close ends it now, irrevocably"
             )
         if closes > now:
+            _check_absences(versions, epoch, now)
             record("epoch_closed_early", metric=name, epoch=epoch_label)
         # Reports may wait in streams, so whether there are any is known only after closing.
         source.close(versions[0], epoch)
         reporting = tuple(v for v in versions if epoch in source.epochs_with_reports(v))
         if not reporting:
-            raise NotPublishable(f"{name}: epoch {epoch_label} holds no reports")
-        outcomes = _publish(
-            source, directory, Due(reporting, epoch), cache(source.lifetime), signing, now
-        )
-        _finish(directory, source, signing)
+            raise NotPublishable(
+                f"{name}: epoch {epoch_label} is closed, irrevocably; it holds no reports, so "
+                "there is no release"
+            )
+        run = _Run(source, directory, now, signing, closed_early=closes > now)
+        outcomes = run.publish(Due(reporting, epoch))
+        run.finish()
         return outcomes
 
 
-def _finish(directory: Path, source: Source, signing: Signing | None) -> None:
-    write_index(directory, source.project())
-    if signing is not None:
-        write_public_keys(directory, signing.public)
+def _check_absences(versions: Sequence[Metric], epoch: int, now: float) -> None:
+    """Refuse to close an epoch of which no report can have come yet."""
+    length = versions[0].epoch
+    ends = due_at(versions, epoch) if length == "once" else end_of(length, epoch)
+    if ends > now and any(version.when_absent is not None for version in versions):
+        raise NotPublishable(
+            f"{versions[0].name}: reports of a metric with when_absent leave devices only after "
+            f"the epoch has ended; closed before {day_of(ends)} it would lose them all"
+        )
 
 
 def _find(metrics: Iterable[Metric], name: str, text: str) -> tuple[list[Metric], int]:
@@ -159,102 +167,117 @@ def _find(metrics: Iterable[Metric], name: str, text: str) -> tuple[list[Metric]
     raise NotPublishable(f"{name}: {reason}")
 
 
-def _publish(
-    source: Source,
-    directory: Path,
-    each: Due,
-    lifetime: Callable[[], Lifetime],
-    signing: Signing | None,
-    now: float,
-) -> list[Outcome]:
-    outcomes = _tried(source, directory, each, lifetime, signing)
-    failed = [(o.fingerprint, o.reason) for o in outcomes if o.status == "FAILED"]
-    try:
-        failures.note(directory, each.metric, each.label, failed, now)
-    except OSError:
-        log.exception("what failed of %s %s could not be noted", each.metric, each.label)
-    return outcomes
+@dataclass(frozen=True)
+class _Run:
+    """One publication: where tallies come from, where releases go, and when.
 
+    Attributes:
+        source: Tallies and metrics.
+        directory: Of the releases.
+        now: Unix time in seconds.
+        signing: The keys that releases are signed with; None leaves them unsigned.
+        closed_early: Whether epochs are published before their end and grace.
+    """
 
-def _tried(
-    source: Source,
-    directory: Path,
-    each: Due,
-    lifetime: Callable[[], Lifetime],
-    signing: Signing | None,
-) -> list[Outcome]:
-    versions, epoch, name, text = each.versions, each.epoch, each.metric, each.label
-    try:
-        project = source.project()
-        source.close(versions[0], epoch)
-    except Exception as error:  # One metric's trouble must not hold the others back.
-        log.exception("%s %s could not be closed", name, text)
-        return [Outcome(name, text, "", "FAILED", f"could not be closed: {error}")]
-    failed, standing = [], []
-    for version in versions:
+    source: Source
+    directory: Path
+    now: float
+    signing: Signing | None
+    closed_early: bool = False
+
+    @cached_property
+    def lifetime(self) -> Lifetime:
+        """What devices have spent, read once."""
+        return self.source.lifetime()
+
+    @property
+    def public(self) -> Mapping[int, bytes] | None:
+        """The keys that releases must be signed with."""
+        return None if self.signing is None else self.signing.public
+
+    def publish(self, each: Due) -> list[Outcome]:
+        """Publish an epoch, and note what failed."""
+        outcomes = self._tried(each)
+        failed = [(o.fingerprint, o.reason) for o in outcomes if o.status == "FAILED"]
         try:
-            composed = _composed(source, version, project, epoch, lifetime)
-            release, _ = write(composed, directory, signing)
-        except Exception as error:  # The same: the next version may well be fine.
-            failed.append(_failed(name, text, version.fingerprint, error))
-            continue
-        standing.append(release)
-    # Before the pages of its parts, which say that nothing of this epoch is due any more.
-    pooled = _pooled(versions, standing, directory, signing)
-    return [*failed, *(_shown(release, directory) for release in standing), *pooled]
+            failures.note(self.directory, each.metric, each.label, failed, self.now)
+        except OSError:
+            log.exception("what failed of %s %s could not be noted", each.metric, each.label)
+        return outcomes
 
+    def finish(self) -> None:
+        """Write what lies beside all releases."""
+        write_index(self.directory, self.source.project(), self.public)
+        if self.public is not None:
+            write_public_keys(self.directory, self.public)
 
-def _shown(release: Release, directory: Path) -> Outcome:
-    try:
-        write_pages(release, directory)
-    except Exception as error:
-        return _failed(release.metric, release.epoch, release.fingerprint, error)
-    return _outcome(release, directory)
+    def _tried(self, each: Due) -> list[Outcome]:
+        name, text = each.metric, each.label
+        try:
+            project = self.source.project()
+            self.source.close(each.versions[0], each.epoch)
+        except Exception as error:  # One metric's trouble must not hold the others back.
+            log.exception("%s %s could not be closed", name, text)
+            return [Outcome(name, text, "", "FAILED", f"could not be closed: {error}")]
+        failed, standing = [], []
+        for version in each.versions:
+            try:
+                composed = self._composed(version, project, each.epoch)
+                release, _ = write(composed, self.directory, self.signing)
+            except Exception as error:  # The same: the next version may well be fine.
+                failed.append(_failed(name, text, version.fingerprint, error))
+                continue
+            standing.append(release)
+        # Before the pages of its parts, which say that nothing of this epoch is due any more.
+        pooled = self._pooled(each.versions, standing)
+        return [*failed, *(self._shown(release) for release in standing), *pooled]
+
+    def _composed(self, version: Metric, project: str, epoch: int) -> Release:
+        tally = self.source.tally(version, epoch)
+        return compose(
+            version,
+            project,
+            epoch,
+            estimate(version, tally),
+            judge(version.mechanism, tally, self.source.popcounts(version, epoch)),
+            self.lifetime,
+            now=self.now,
+            closed_early=self.closed_early,
+        )
+
+    def _pooled(self, versions: Sequence[Metric], standing: Sequence[Release]) -> list[Outcome]:
+        """Publish the release over all versions, once every one of them has its own."""
+        published = [release for release in standing if release.estimates is not None]
+        parts = [release.estimates for release in published if release.estimates is not None]
+        if len(standing) < len(versions) or not poolable(parts):
+            return []
+        try:
+            composed = compose_pooled(versions[-1], published)
+            release, _ = write(composed, self.directory, self.signing)
+        except Exception as error:
+            return [_failed(published[0].metric, published[0].epoch, POOLED, error)]
+        return [self._shown(release)]
+
+    def _shown(self, release: Release) -> Outcome:
+        try:
+            write_pages(release, self.directory, self.public)
+        except Exception as error:
+            return _failed(release.metric, release.epoch, release.fingerprint, error)
+        path = path_of(self.directory, release.metric, release.epoch, release.fingerprint)
+        withheld = release.status == "WITHHELD"
+        return Outcome(
+            release.metric,
+            release.epoch,
+            release.fingerprint,
+            "WITHHELD" if withheld else "OK",
+            f"fewer than {release.min_reports} reports" if withheld else "",
+            path,
+        )
 
 
 def _failed(metric: str, epoch: str, fingerprint: str, error: Exception) -> Outcome:
     log.exception("%s %s %s could not be published", metric, epoch, fingerprint)
     return Outcome(metric, epoch, fingerprint, "FAILED", str(error) or type(error).__name__)
-
-
-def _composed(
-    source: Source, version: Metric, project: str, epoch: int, lifetime: Callable[[], Lifetime]
-) -> Release:
-    tally = source.tally(version, epoch)
-    plausibility = judge(version.mechanism, tally, source.popcounts(version, epoch))
-    return compose(version, project, epoch, estimate(version, tally), plausibility, lifetime())
-
-
-def _pooled(
-    versions: Sequence[Metric],
-    standing: Sequence[Release],
-    directory: Path,
-    signing: Signing | None,
-) -> list[Outcome]:
-    """Publish the release over all versions, once every one of them has its own."""
-    published = [release for release in standing if release.estimates is not None]
-    parts = [release.estimates for release in published if release.estimates is not None]
-    if len(standing) < len(versions) or not poolable(parts):
-        return []
-    try:
-        release, _ = write(compose_pooled(versions[-1], published), directory, signing)
-        write_pages(release, directory)
-    except Exception as error:
-        return [_failed(published[0].metric, published[0].epoch, POOLED, error)]
-    return [_outcome(release, directory)]
-
-
-def _outcome(release: Release, directory: Path) -> Outcome:
-    path = path_of(directory, release.metric, release.epoch, release.fingerprint)
-    withheld = release.status == "WITHHELD"
-    return Outcome(
-        release.metric,
-        release.epoch,
-        release.fingerprint,
-        "WITHHELD" if withheld else "OK",
-        f"fewer than {release.min_reports} reports" if withheld else "",
-        path,
-    )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ Shares stand where they were estimated, negative ones left of zero; an epoch wit
 release is a gap, never a zero.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -22,6 +23,9 @@ MOST_TRENDS = 6
 UNLISTED = "(not listed)"
 _INK, _QUIET, _ACCENT = "#1a1a2e", "#6b7280", "#2457a8"
 _LONGEST_NAME = 40
+_UNDRAWABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 has no place for; the drawing library ends the process over it."""
+_ORDERED = ("boolean", "number", "ordinal")
 _GAPS = "break-paths-filter-domains"
 _CONFIG = {
     "background": "white",
@@ -92,7 +96,7 @@ def shares_chart(release: Release) -> Spec | None:
             },
         },
     ]
-    return _spec({"data": {"values": rows}, "width": 460, "height": {"step": 24}, "layer": marks})
+    return _spec({"data": {"values": rows}, "width": 560, "height": {"step": 24}, "layer": marks})
 
 
 def trend_chart(history: Sequence[Release]) -> Spec | None:
@@ -179,13 +183,13 @@ def png_of(svg: str) -> bytes:
 def shown_entries(release: Release) -> list[Estimate]:
     """Return the entries that a chart has room for, largest first; unlisted strings last.
 
-    Values of a numeric or yes/no metric keep their own order where all of them fit.
+    Values that have an order of their own keep it where all of them fit.
     """
     estimates = release.estimates
     if estimates is None:
         return []
     entries = [entry for entry in estimates.entries if entry.share is not None]
-    if len(entries) > MOST_SHARES or not _ordered(entries):
+    if len(entries) > MOST_SHARES or release.type not in _ORDERED:
         entries.sort(key=lambda entry: -(entry.share or 0.0))
     entries = entries[:MOST_SHARES]
     if estimates.other is not None and estimates.other.share is not None:
@@ -199,7 +203,7 @@ def shown(value: Label | None) -> str:
         return UNLISTED
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = str(value)
+    text = _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", str(value))
     if len(text) > _LONGEST_NAME:
         text = text[: _LONGEST_NAME - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return text
@@ -219,10 +223,6 @@ def in_points(share: float) -> str:
 
 def _svg(spec: Spec | None) -> str | None:
     return None if spec is None else str(vl_convert.vegalite_to_svg(spec))
-
-
-def _ordered(entries: Sequence[Estimate]) -> bool:
-    return all(isinstance(entry.value, bool | int | float) for entry in entries)
 
 
 def _trend_rows(name: Label | None, history: Sequence[Release]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from estimator.plausibility import Plausibility
 from estimator.releases.release import SCHEMA, Channels, Privacy, Release
 from estimator.releases.signatures import Finding, fault_of, sign_document
 from estimator.releases.table import as_csv
-from estimator.releases.whole_files import write_once
+from estimator.releases.whole_files import replace, write_once
 
 
 def path_of(directory: Path, metric: str, epoch_label: str, fingerprint: str) -> Path:
@@ -55,8 +55,10 @@ def write(
         # Never signed afterwards: somebody may have put it there before its epoch was due.
         raise DocumentError(path.name, f"{fault}; move it away to publish the epoch", str(path))
     standing = read(path)
-    # Also mends a publisher that died between the two files.
-    write_once(path.with_suffix(".csv"), as_csv(standing).encode())
+    table, text = path.with_suffix(".csv"), as_csv(standing).encode()
+    # Also mends a publisher that died between the two files, and what others have put there.
+    if not table.exists() or table.read_bytes() != text:
+        replace(table, text)
     return standing, created
 
 
@@ -98,7 +100,14 @@ def read(path: Path) -> Release:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:
             raise DocumentError(f"{path.name}: schema", f"must be {SCHEMA}", document["schema"])
-        return _release(document)
+        release = _release(document)
+        place = (path.parent.name, path.stem)
+        if place != (release.metric, f"{release.epoch}.{release.fingerprint}"):
+            # A valid signature says who wrote it, not that this is where it belongs.
+            raise DocumentError(
+                "/".join(path.parts[-2:]), "must be that of its name", release.epoch
+            )
+        return release
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DocumentError):
             raise
@@ -108,8 +117,9 @@ def read(path: Path) -> Release:
 def _release(document: dict[str, Any]) -> Release:
     privacy, spent = document["privacy"], document["lifetime_epsilon"]
     same = ("project", "metric", "question", "epoch", "first_day", "last_day", "fingerprint")
+    more = ("type", "published_on", "closed_early", "status", "min_reports", "code_version")
     return Release(
-        **{name: document[name] for name in (*same, "status", "min_reports", "code_version")},
+        **{name: document[name] for name in (*same, *more)},
         privacy=Privacy(
             privacy["epsilon_per_report"],
             privacy.get("epsilon_permanent"),

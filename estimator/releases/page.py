@@ -35,10 +35,16 @@ def page(release: Release, history: Sequence[Release], drawn: Drawn) -> str:
         history: Releases that are comparable with it, it included, oldest first.
         drawn: Its charts.
     """
+    asked, mark, reason = release.question.partition("?")
     context: dict[str, Any] = {
         "release": release,
-        "document": f"{release.metric}/{release.epoch}.{release.fingerprint}.json",
+        "file": f"{release.epoch}.{release.fingerprint}",
+        "heading": asked + mark,
+        "reason": reason.strip(),
+        "days": _days(release),
         "privacy": _privacy(release),
+        # What documents say of their fields is for who reads documents.
+        "caveats": [caveat for caveat in release.caveats if "`" not in caveat],
     }
     if release.estimates is not None:
         context |= _numbers(release, release.estimates, history)
@@ -80,6 +86,14 @@ def _numbers(release: Release, estimates: Estimates, history: Sequence[Release])
     }
 
 
+def _days(release: Release) -> str:
+    days = release.first_day
+    if release.last_day != release.first_day:
+        days += f" to {release.last_day}"
+    early = "; closed early, so it covers the part before that" if release.closed_early else ""
+    return f"{days} (UTC), published {release.published_on}{early}"
+
+
 def _summary(estimates: Estimates, entries: Sequence[Estimate]) -> str:
     devices = f"{estimates.n:,} devices reported."
     listed = [entry for entry in entries if entry.value is not None and entry.interval]
@@ -101,7 +115,7 @@ def _row(entry: Estimate, changes: Mapping[object, str]) -> dict[str, str]:
         "share": in_percent(entry.share),
         "error": in_percent(entry.standard_error),
         "interval": f"{in_percent(ends[0])} to {in_percent(ends[1])}" if ends else "",
-        "present": "yes" if entry.significant else "no",
+        "significant": "yes" if entry.significant else "no",
         "change": changes.get((type(entry.value), entry.value), ""),
     }
 
@@ -120,7 +134,7 @@ def _changes(moved: AcrossEpochs) -> dict[object, str]:
     return {
         (type(entry.value), entry.value): (
             f"{in_points(entry.share)} \N{PLUS-MINUS SIGN} {in_points(_half(entry.interval))}"
-            f" points{'' if entry.significant else ' (may be noise)'}"
+            f"{'' if entry.significant else ' (may be noise)'}"
         )
         for entry in moved.entries
     }
@@ -133,25 +147,32 @@ def _half(interval: tuple[float, float]) -> float:
 def _sureness(release: Release, estimates: Estimates) -> Facts:
     widths = [_half(entry.interval) for entry in estimates.entries if entry.interval]
     facts = [("Reports", f"{estimates.n:,}")]
+    inclusion = release.channels.inclusion
+    if inclusion is not None and inclusion < 1:
+        facts.append(("Sample", f"one device in {1 / inclusion:.3g} is asked in each epoch"))
     if widths:
-        facts.append(("Widest interval", f"\N{PLUS-MINUS SIGN} {in_percent(max(widths))}"))
+        points = f"\N{PLUS-MINUS SIGN} {in_points(max(widths))} percentage points"
+        facts.append(("Widest interval", points))
     effects = [entry.design_effect for entry in estimates.entries if entry.design_effect]
     if effects:
         facts.append(
             (
                 "Price of privacy",
-                f"as sure as {round(estimates.n / min(effects)):,} answers without any noise, for "
-                "the share known best",
+                f"as precise as about {round(estimates.n / min(effects)):,} answers without noise, "
+                "at best",
             )
         )
     if estimates.worst_shift is not None:
         facts.append(
             (
                 "If 1 % of reports are fakes",
-                f"a share may be off by up to {in_percent(estimates.worst_shift)} more",
+                f"a share may be off by up to {in_points(estimates.worst_shift)} percentage points "
+                "more",
             )
         )
-    facts.append(("Below zero in all", in_percent(estimates.negative_mass)))
+    facts.append(
+        ("Sum of negative estimates", f"{in_percent(estimates.negative_mass)} (noise around zero)")
+    )
     facts.append(("Method", estimates.method))
     return facts
 
@@ -171,7 +192,9 @@ def _privacy(release: Release) -> Facts:
         facts.append(
             (
                 "Whether a value changed",
-                "not hidden" if fresh is None else f"bounded by {fresh:.4g} in each report only",
+                "not protected"
+                if fresh is None
+                else f"not protected beyond epsilon {fresh:.4g} per report",
             )
         )
     spent = release.lifetime
@@ -179,8 +202,8 @@ def _privacy(release: Release) -> Facts:
         facts.append(
             (
                 "Lifetime, all metrics",
-                f"{spent.devices:,} devices have spent {spent.median:.4g} in the middle, "
-                f"{spent.highest:.4g} at most; no device may pass {spent.cap:g}",
+                f"{spent.devices:,} devices have spent: median epsilon {spent.median:.4g}, highest "
+                f"{spent.highest:.4g}; no device may pass {spent.cap:g}",
             )
         )
     return facts

@@ -7,6 +7,7 @@
 They can be made again from the documents; what decides is the JSON file.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -15,7 +16,11 @@ from estimator.releases.charts import draw, png_of
 from estimator.releases.files import path_of, read
 from estimator.releases.page import page, render
 from estimator.releases.release import POOLED, Release
+from estimator.releases.signatures import fault_of
 from estimator.releases.whole_files import replace
+
+PublicKeys = Mapping[int, bytes] | None
+"""Ed25519 public keys by id."""
 
 _MOST_EPOCHS = 60
 """So many epochs back a page looks, and so many the index links to for each metric."""
@@ -35,12 +40,17 @@ def page_of(directory: Path, metric: str, epoch_label: str, fingerprint: str) ->
     return path_of(directory, metric, epoch_label, fingerprint).with_suffix(".html")
 
 
-def write_pages(release: Release, directory: Path) -> None:
+def write_pages(release: Release, directory: Path, public: PublicKeys = None) -> None:
     """Draw a release's page and pictures; those that are there are replaced.
 
     The page comes last: where it is, everything is.
+
+    Args:
+        release: What the page is about.
+        directory: Of the releases.
+        public: Keys that earlier releases must be signed with to be shown beside it; None: all are.
     """
-    history = _comparable(release, directory)
+    history = _comparable(release, directory, public)
     path = page_of(directory, release.metric, release.epoch, release.fingerprint)
     drawn = draw(release, history)
     for name, svg in (("shares", drawn.shares), ("trend", drawn.trend)):
@@ -50,35 +60,41 @@ def write_pages(release: Release, directory: Path) -> None:
     replace(path, page(release, history, drawn).encode())
 
 
-def write_index(directory: Path, project: str) -> None:
-    """Make the list of all releases anew."""
+def write_index(directory: Path, project: str, public: PublicKeys = None) -> None:
+    """Make the list of all releases anew, of those that `public` keys have signed."""
     metrics = [
         found
         for folder in sorted(directory.iterdir())
-        if folder.is_dir() and (found := _metric(folder)) is not None
+        if folder.is_dir() and (found := _metric(folder, public)) is not None
     ]
     text = render("index.html", project=project, metrics=metrics)
     replace(directory / "index.html", text.encode())
 
 
-def _comparable(release: Release, directory: Path) -> list[Release]:
+def _comparable(release: Release, directory: Path, public: PublicKeys) -> list[Release]:
     """Return releases of the same version up to this one, oldest first."""
     folder = directory / release.metric
-    found = [read(path) for path in folder.glob(f"*.{release.fingerprint}.json")]
+    # ISO names sort by time, as those of one version do.
+    paths = sorted(folder.glob(f"*.{release.fingerprint}.json"))[-2 * _MOST_EPOCHS :]
+    found = [read(path) for path in paths if _is_ours(path, public)]
     before = [other for other in found if other.first_day < release.first_day]
-    return [*sorted(before, key=lambda other: other.first_day)[1 - _MOST_EPOCHS :], release]
+    return [*before[1 - _MOST_EPOCHS :], release]
 
 
-def _metric(folder: Path) -> _Metric | None:
-    # A pooled release stands for its epoch; ISO names sort by time.
-    names: dict[str, str] = {}
-    for path in sorted(folder.glob("*.html")):
-        epoch, fingerprint = path.stem.split(".")
-        if fingerprint == POOLED or epoch not in names:
-            names[epoch] = path.name
-    if not names:
+def _metric(folder: Path, public: PublicKeys) -> _Metric | None:
+    # A pooled release stands for its epoch.
+    chosen: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.*.json")):
+        epoch, _, fingerprint = path.stem.partition(".")
+        if path.with_suffix(".html").exists() and (fingerprint == POOLED or epoch not in chosen):
+            chosen[epoch] = path
+    newest = sorted(chosen, reverse=True)[:_MOST_EPOCHS]
+    ours = [epoch for epoch in newest if _is_ours(chosen[epoch], public)]
+    if not ours:
         return None
-    newest, *older = sorted(names, reverse=True)[:_MOST_EPOCHS]
-    links = {epoch: quote(f"{folder.name}/{name}") for epoch, name in names.items()}
-    latest = read((folder / names[newest]).with_suffix(".json"))
-    return _Metric(latest, links[newest], [(epoch, links[epoch]) for epoch in older])
+    links = [(epoch, quote(f"{folder.name}/{chosen[epoch].stem}.html")) for epoch in ours]
+    return _Metric(read(chosen[ours[0]]), links[0][1], links[1:])
+
+
+def _is_ours(path: Path, public: PublicKeys) -> bool:
+    return public is None or fault_of(path, public) is None

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from importlib import metadata
 from typing import Any, Literal
 
-from client_sdk.epochs import first_day, label
+from client_sdk.epochs import day_of, first_day, label
 from client_sdk.metric import Metric
 from estimator.estimate import Estimates
 from estimator.ledger.lifetime import Lifetime
@@ -101,6 +101,10 @@ class Release:
         first_day: First UTC date of the epoch.
         last_day: Last UTC date of the epoch.
         fingerprint: Version of the metric, or "pooled".
+        type: The metric's type, as in the registry.
+        published_on: UTC date.
+        closed_early: The epoch was closed before its end and grace: the release covers what came
+            until then.
         status: WITHHELD: fewer than min_reports; then there are no estimates and not even n.
         min_reports: Least number of reports that is published.
         privacy: What it cost a device.
@@ -120,6 +124,9 @@ class Release:
     first_day: str
     last_day: str
     fingerprint: str
+    type: str
+    published_on: str
+    closed_early: bool
     status: Status
     min_reports: int
     privacy: Privacy
@@ -146,6 +153,9 @@ class Release:
             "first_day": self.first_day,
             "last_day": self.last_day,
             "fingerprint": self.fingerprint,
+            "type": self.type,
+            "published_on": self.published_on,
+            "closed_early": self.closed_early,
             "status": self.status,
             "min_reports": self.min_reports,
             "privacy": self.privacy.to_dict(),
@@ -169,8 +179,22 @@ def compose(
     estimates: Estimates,
     plausibility: Plausibility | None = None,
     lifetime: Lifetime | None = None,
+    *,
+    now: float,
+    closed_early: bool = False,
 ) -> Release:
-    """Make the release of one version of a metric; withheld if it has too few reports."""
+    """Make the release of one version of a metric; withheld if it has too few reports.
+
+    Args:
+        metric: The version.
+        project: The project's name.
+        epoch: Its number.
+        estimates: Of its tally.
+        plausibility: Of its reports.
+        lifetime: Of all devices.
+        now: Unix time in seconds.
+        closed_early: Whether the epoch was closed before its end and grace.
+    """
     withheld = estimates.n < metric.min_reports
     mechanism = metric.mechanism
     first, last = _days(metric, epoch)
@@ -182,6 +206,9 @@ def compose(
         first_day=first.isoformat(),
         last_day=last.isoformat(),
         fingerprint=metric.fingerprint,
+        type=metric.type,
+        published_on=day_of(now).isoformat(),
+        closed_early=closed_early,
         status="WITHHELD" if withheld else "PUBLISHED",
         min_reports=metric.min_reports,
         privacy=Privacy.of(metric),
@@ -247,7 +274,7 @@ def _caveats(metric: Metric, withheld: bool) -> tuple[str, ...]:
         "`standard_error_reporters` describes these reporters.",
         "`interval` covers one value at a time; comparisons over many values need "
         "`simultaneous_interval`.",
-        "No number here says anything about one device.",
+        "No number here says more about one device than the stated epsilon allows.",
     ]
     if metric.memoize is not None:
         caveats.append(

@@ -43,7 +43,7 @@ def sign_document(document: Path, content: bytes, sign: Sign) -> None:
     """Put a signature in place for a document that is about to be written."""
     key, signature = sign(_LABEL + content)
     text = json.dumps({"version": _VERSION, "key": key, "signature": signature.hex()})
-    replace(signature_of(document), (text + "\n").encode())
+    replace(signature_of(document), (text + "\n").encode(), durable=True)
 
 
 def fault_of(document: Path, public: Mapping[int, bytes]) -> str | None:
@@ -75,9 +75,10 @@ def faults(directory: Path, public: Mapping[int, bytes]) -> Iterator[Finding]:
         problem = fault_of(document, public)
         if problem is not None:
             yield Finding(document, problem)
-    for signature in sorted(directory.glob("*/*.sig")):
-        if not signature.with_suffix(".json").exists():
-            yield Finding(signature, "is the signature of a document that is gone")
+    for suffix, what in (("sig", "signature"), ("csv", "table"), ("html", "page")):
+        for path in sorted(directory.glob(f"*/*.{suffix}")):
+            if not path.with_suffix(".json").exists():
+                yield Finding(path, f"is the {what} of a document that is not there")
 
 
 def write_public_keys(directory: Path, public: Mapping[int, bytes]) -> None:

@@ -25,7 +25,7 @@ HOSTILE = ("<img src=x onerror=alert(1)>", '"</script><b>', "{{ 7 * 7 }}", "plai
 
 
 def released(metric, tally, week=WEEK) -> Release:
-    return compose(metric, "shop-app", week, estimate(metric, tally))
+    return compose(metric, "shop-app", week, estimate(metric, tally), now=1_796_600_000.0)
 
 
 def shown_page(release: Release, history: Sequence[Release]) -> str:
@@ -136,14 +136,14 @@ def test_a_page_warns_of_reports_that_do_not_look_honest(series) -> None:
     odd = replace(series[-1], plausibility=Plausibility(9.0, 1e-12, 0.5), lifetime=spent)
     text = shown_page(odd, [odd])
     assert "do not look like those of honest devices" in text
-    assert "2 devices have spent 2 in the middle, 3 at most; no device may pass 24" in text
+    assert "2 devices have spent: median epsilon 2, highest 3; no device may pass 24" in text
     assert "do not look like" not in shown_page(series[-1], series)
 
 
 def test_a_change_is_told_with_its_error(series) -> None:
     text = shown_page(series[3], series[:4])
-    assert "change since" not in text  # the week before is withheld
-    assert "change since 2026-W46" in shown_page(series[1], series[:2])
+    assert "points since" not in text  # the week before is withheld
+    assert "points since 2026-W46" in shown_page(series[1], series[:2])
     assert "(may be noise)" in shown_page(series[1], series[:2])
 
 
@@ -188,3 +188,11 @@ def test_a_publisher_that_died_before_the_page_is_mended(
     assert outcome.status == "OK" and document.read_bytes() == before
     assert document.with_suffix(".html").exists() and (tmp_path / "index.html").exists()
     assert publish.publish_due(source, tmp_path, after) == []
+
+
+def test_characters_that_no_picture_can_hold_are_drawn_as_unknown(metrics, tally_of) -> None:
+    """The drawing library ends the process over them."""
+    theme = metrics["theme"]._replace(labels=("a\b", "b\x7f\uffff", "\x1b[1m", "d\ud800"))
+    history = [released(theme, tally_of(theme, 9000, SHARES), WEEK + i) for i in range(2)]
+    text = shown_page(history[-1], history)
+    assert "a\N{REPLACEMENT CHARACTER}" in text and "\b" not in text

@@ -174,3 +174,11 @@ def test_fakes_shift_no_string_by_more_than_stated(spread: str) -> None:
             largest = max(largest, abs(moved - share) / stated)
     # Of one candidate; what is stated is for the worst share, which is that of unlisted strings.
     assert largest > 0.3
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_a_yes_no_question_raises_no_alarm_whatever_is_answered(share: float) -> None:
+    """Its popcount is the answer itself."""
+    yes = round(15_000 * float(Channel.of(COIN).support(share)))
+    tally = Tally.of([yes], [15_000])
+    assert judge(COIN, tally, [15_000 - yes, yes]) == Plausibility(None, None, None)

@@ -359,3 +359,22 @@ def test_no_clock_change_skips_or_doubles_an_epoch(zone, metrics, monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_an_epoch_closed_early_is_said_to_be(source, tmp_path):
+    now = at("2026-12-01T12:00")
+    (outcome,) = publish_epoch(source, tmp_path, now, "theme", "2026-W49", early=True)
+    release = read(outcome.path)
+    assert (release.closed_early, release.published_on) == (True, "2026-12-01")
+    assert "closed early" in outcome.path.with_suffix(".html").read_text()
+
+
+def test_an_epoch_of_which_no_report_can_have_come_is_not_closed(metrics, make_source, tmp_path):
+    theme = metrics["theme"]._replace(when_absent="other")
+    source = make_source(theme)
+    with pytest.raises(NotPublishable, match="closed before 2026-12-07 it would lose them all"):
+        publish_epoch(source, tmp_path, at("2026-12-01"), "theme", "2026-W49", early=True)
+    assert source.closed == []
+    with pytest.raises(NotPublishable, match="is closed, irrevocably; it holds no reports"):
+        publish_epoch(source, tmp_path, at("2026-12-08"), "theme", "2026-W49", early=True)
+    assert source.closed == [("theme", WEEK)]

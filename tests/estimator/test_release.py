@@ -29,7 +29,7 @@ def named(release):
 
 
 def released(metric, tally, epoch=WEEK):
-    return compose(metric, "shop-app", epoch, estimate(metric, tally))
+    return compose(metric, "shop-app", epoch, estimate(metric, tally), now=1_796_600_000.0)
 
 
 def test_a_release_says_what_was_asked_and_what_it_cost(metrics, tally_of):
@@ -73,7 +73,10 @@ def test_the_threshold_is_on_the_exact_number_of_reports(metrics, tally_of, n, s
 def test_a_withheld_release_shows_no_estimate_no_count_and_no_n(metrics, tally_of, tmp_path):
     theme, tally = metrics["theme"], tally_of(metrics["theme"], 96, [0.5, 0.3, 0.2, 0])
     seen = Plausibility(None, None, 0.5), lifetime([96], 24_000_000)
-    release, _ = write(compose(theme, "shop-app", WEEK, estimate(theme, tally), *seen), tmp_path)
+    release, _ = write(
+        compose(theme, "shop-app", WEEK, estimate(theme, tally), *seen, now=1_796_600_000.0),
+        tmp_path,
+    )
     document = release.to_dict()
     assert document["n"] is None
     assert document["estimates"] is None
@@ -151,7 +154,14 @@ def test_every_release_follows_the_published_schema(metrics, tally_of, version_o
         *parts,
         compose_pooled(theme, parts),
         released(theme, tally_of(theme, 10, shares)),
-        compose(home, "shop-app", parse("day", "2026-12-01"), estimate(home, bits), *seen),
+        compose(
+            home,
+            "shop-app",
+            parse("day", "2026-12-01"),
+            estimate(home, bits),
+            *seen,
+            now=1_796_600_000.0,
+        ),
         released(home._replace(candidates=()), bits, parse("day", "2026-12-01")),
         released(smokes, tally_of(smokes, 400, [0.7, 0.3]), 0),
     ]

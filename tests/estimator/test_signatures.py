@@ -1,6 +1,8 @@
 """Signed releases: what we published is recognised for ever, and nothing else is."""
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -39,7 +41,9 @@ def keys() -> Keys:
 @pytest.fixture
 def release(metrics, tally_of):
     theme = metrics["theme"]
-    return compose(theme, "shop-app", WEEK, estimate(theme, tally_of(theme, 1000, SHARES)))
+    return compose(
+        theme, "shop-app", WEEK, estimate(theme, tally_of(theme, 1000, SHARES)), now=1_796_600_000.0
+    )
 
 
 def place(release, directory: Path) -> Path:
@@ -70,13 +74,17 @@ def test_a_signed_release_verifies_and_every_change_shows(keys, release, tmp_pat
 def test_a_document_that_is_gone_is_missed(keys, release, tmp_path) -> None:
     write(release, tmp_path, keys.signing)
     place(release, tmp_path).unlink()
-    assert problems(tmp_path, keys) == ["is the signature of a document that is gone"]
+    assert problems(tmp_path, keys) == [
+        f"is the {what} of a document that is not there" for what in ("signature", "table")
+    ]
 
 
 def test_a_planted_document_is_never_signed(keys, release, metrics, tally_of, tmp_path) -> None:
     """Whoever may write there puts a release in place before its epoch is due."""
     theme = metrics["theme"]
-    forged = compose(theme, "shop-app", WEEK, estimate(theme, tally_of(theme, 900, SHARES)))
+    forged = compose(
+        theme, "shop-app", WEEK, estimate(theme, tally_of(theme, 900, SHARES)), now=1_796_600_000.0
+    )
     write(forged, tmp_path)
     with pytest.raises(DocumentError, match="has no signature; move it away"):
         write(release, tmp_path, keys.signing)
@@ -85,7 +93,13 @@ def test_a_planted_document_is_never_signed(keys, release, metrics, tally_of, tm
 
 def test_a_signature_does_not_fit_another_release(keys, release, metrics, tally_of, tmp_path):
     theme = metrics["theme"]
-    later = compose(theme, "shop-app", WEEK + 1, estimate(theme, tally_of(theme, 900, SHARES)))
+    later = compose(
+        theme,
+        "shop-app",
+        WEEK + 1,
+        estimate(theme, tally_of(theme, 900, SHARES)),
+        now=1_796_600_000.0,
+    )
     for each in (release, later):
         write(each, tmp_path, keys.signing)
     first, second = (signature_of(place(each, tmp_path)) for each in (release, later))
@@ -100,7 +114,9 @@ def test_a_publisher_that_died_after_signing_signs_anew(
         raise KeyboardInterrupt
 
     theme = metrics["theme"]
-    other = compose(theme, "shop-app", WEEK, estimate(theme, tally_of(theme, 900, SHARES)))
+    other = compose(
+        theme, "shop-app", WEEK, estimate(theme, tally_of(theme, 900, SHARES)), now=1_796_600_000.0
+    )
     with monkeypatch.context() as patch:
         patch.setattr(release_files, "write_once", dies)
         with pytest.raises(KeyboardInterrupt):
@@ -171,3 +187,86 @@ def test_verify_tells_whom_it_trusts(keys, release, tmp_path, capsys, monkeypatc
     (tmp_path / "keys.json").chmod(0o600)
     assert main(verify) == 1  # other keys
     assert main(["releases", "theme", "--releases", str(folder), "--keys", str(trusted)]) == 2
+
+
+@pytest.fixture
+def source(metrics, tally_of, make_source):
+    found = make_source(metrics["theme"])
+    found.add(metrics["theme"], WEEK, tally_of(metrics["theme"], 1000, SHARES))
+    return found
+
+
+NOW = 1_800_000_000.0
+
+
+def test_a_signed_release_cannot_stand_for_another_epoch(
+    keys, source, metrics, tally_of, tmp_path
+) -> None:
+    theme = metrics["theme"]
+    publish_due(source, tmp_path, NOW, signing=keys.signing)
+    first, second = (
+        path_of(tmp_path, "theme", f"2026-W{week}", theme.fingerprint) for week in (49, 50)
+    )
+    for suffix in (".json", ".sig", ".csv"):
+        shutil.copy(first.with_suffix(suffix), second.with_suffix(suffix))
+    (found,) = check_tables(tmp_path)
+    assert found.path == second and "must be that of its name" in found.problem
+    source.add(theme, WEEK + 1, tally_of(theme, 5000, [0.1, 0.1, 0.7, 0.1]))
+    (outcome,) = publish_due(source, tmp_path, NOW, signing=keys.signing)
+    assert outcome.status == "FAILED" and "must be that of its name" in outcome.reason
+
+
+def test_a_planted_page_keeps_no_release_back(keys, source, release, tmp_path) -> None:
+    page = place(release, tmp_path).with_suffix(".html")
+    page.parent.mkdir()
+    page.write_text("<h1>dark: 99 %</h1>")
+    assert problems(tmp_path, keys) == ["is the page of a document that is not there"]
+    (outcome,) = publish_due(source, tmp_path, NOW, signing=keys.signing)
+    assert outcome.status == "OK" and "dark: 99 %" not in page.read_text()
+
+
+def test_a_planted_table_does_not_outlive_publication(keys, source, release, tmp_path) -> None:
+    table = place(release, tmp_path).with_suffix(".csv")
+    table.parent.mkdir()
+    table.write_text("forged")
+    publish_due(source, tmp_path, NOW, signing=keys.signing)
+    assert list(check_tables(tmp_path)) == [] and "forged" not in table.read_text()
+
+
+def test_what_is_not_signed_is_in_no_page_and_no_index(
+    keys, source, release, metrics, tally_of, tmp_path
+) -> None:
+    theme = metrics["theme"]
+    forged = estimate(theme, tally_of(theme, 100_000, [0, 0, 0, 1.0]))
+    for week in (WEEK - 1, WEEK + 1):
+        planted, _ = write(compose(theme, "shop-app", week, forged, now=NOW), tmp_path)
+        place(planted, tmp_path).with_suffix(".html").write_text("planted")
+    (tmp_path / "theme" / "index.html").write_text("a stray page")
+    (outcome,) = publish_due(source, tmp_path, NOW, signing=keys.signing)
+    assert outcome.status == "OK"
+    page = place(release, tmp_path).with_suffix(".html").read_text()
+    index = (tmp_path / "index.html").read_text()
+    assert "2026-W48" not in page
+    assert "2026-W49" in index and "2026-W48" not in index and "2026-W50" not in index
+
+
+def test_a_signature_is_durable_before_its_document_is_there(
+    keys, source, release, tmp_path, monkeypatch
+) -> None:
+    synced: set[int] = set()
+    fsync, link = os.fsync, os.link
+    found = []
+
+    def syncing(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def linking(draft: str, target: Path) -> None:
+        if target == place(release, tmp_path):
+            found.append(os.stat(signature_of(target)).st_ino in synced)
+        link(draft, target)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(os, "link", linking)
+    publish_due(source, tmp_path, NOW, signing=keys.signing)
+    assert found == [True]

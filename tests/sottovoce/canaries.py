@@ -50,7 +50,13 @@ def pairs(metric: Metric, n: int, epochs: int, seed: int) -> list[tuple[Release,
     known = [truth_of(metric, day(number)) for number in range(epochs)]
     return [
         (
-            compose(metric, "shop-app", day(i), estimate(metric, drawn(metric, each, n, chance))),
+            compose(
+                metric,
+                "shop-app",
+                day(i),
+                estimate(metric, drawn(metric, each, n, chance)),
+                now=1_796_600_000.0,
+            ),
             each,
         )
         for i, each in enumerate(known)

@@ -44,7 +44,9 @@ def folder(tmp_path: Path) -> Path:
     for week, counts in (("W48", (6, 3, 3)), ("W49", (3, 6, 3)), ("W50", (0, 0, 0))):
         epoch = parse("week", f"2026-{week}")
         tally = Tally(np.array([1000 * sum(counts)]), 1000 * np.array([counts]))
-        write(compose(THEME, "shop-app", epoch, estimate(THEME, tally)), tmp_path)
+        write(
+            compose(THEME, "shop-app", epoch, estimate(THEME, tally), now=1_796_600_000.0), tmp_path
+        )
     return tmp_path
 
 

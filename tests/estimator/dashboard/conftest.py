@@ -86,7 +86,14 @@ class Desk:
 def released(metric: Metric, week: str, n: int = 1000, **parts: Any) -> Release:
     """The release of some reports."""
     tally = expected_tally(metric, n, SHARES)
-    return compose(metric, "shop-app", parse("week", week), estimate(metric, tally), **parts)
+    return compose(
+        metric,
+        "shop-app",
+        parse("week", week),
+        estimate(metric, tally),
+        **parts,
+        now=1_796_600_000.0,
+    )
 
 
 @pytest.fixture
@@ -113,9 +120,11 @@ def full(desk: Desk, metrics: dict[str, Metric]) -> Desk:
     desk.put(released(old, "2026-W51"))
     bits = Tally(np.full(4, 100), np.full((4, 32), 50))
     for day in ("2026-12-01", "2026-12-02"):
-        desk.put(compose(home, "shop-app", parse("day", day), estimate(home, bits)))
+        desk.put(
+            compose(home, "shop-app", parse("day", day), estimate(home, bits), now=1_796_600_000.0)
+        )
     answers = expected_tally(smokes, 400, [0.7, 0.3])
-    desk.put(compose(smokes, "shop-app", 0, estimate(smokes, answers)))
+    desk.put(compose(smokes, "shop-app", 0, estimate(smokes, answers), now=1_796_600_000.0))
     write_pages(parts[0], desk.releases)
     return desk
 
