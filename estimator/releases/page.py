@@ -134,7 +134,7 @@ def _changes(moved: AcrossEpochs) -> dict[object, str]:
     return {
         (type(entry.value), entry.value): (
             f"{in_points(entry.share)} \N{PLUS-MINUS SIGN} {in_points(_half(entry.interval))}"
-            f"{'' if entry.significant else ' (may be noise)'}"
+            f"{' *' if entry.significant else ''}"
         )
         for entry in moved.entries
     }

@@ -144,7 +144,8 @@ def test_a_change_is_told_with_its_error(series) -> None:
     text = shown_page(series[3], series[:4])
     assert "points since" not in text  # the week before is withheld
     assert "points since 2026-W46" in shown_page(series[1], series[:2])
-    assert "(may be noise)" in shown_page(series[1], series[:2])
+    assert "A change with * is significant" in shown_page(series[1], series[:2])
+    assert " *</td>" not in shown_page(series[1], series[:2])
 
 
 def test_pictures_lie_beside_the_document(series, tmp_path: Path) -> None:

@@ -225,11 +225,11 @@ def test_a_publisher_that_dies_leaves_the_release_to_the_next(
     setattr(dying, dies_at, dies)
     later = world.now + 30 * DAY_SECONDS
     (failed,) = publish_due(StoreSource(dying, world.catalogue), releases, later)
-    assert failed.status == "FAILED" and files(releases) == {}
+    assert failed.status == "FAILED" and set(files(releases)) <= {"failures.json"}
     dying.close()
     (done,) = publish_due(StoreSource(world.store, world.catalogue), releases, later)
     assert done.status == "OK"
-    assert b'"n": 40' in next(iter(files(releases).values()))
+    assert any(b'"n": 40' in content for content in files(releases).values())
     world.store.close()
 
 
