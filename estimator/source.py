@@ -8,6 +8,7 @@ from functools import lru_cache
 from aggregator.canary import newest_for_apps
 from aggregator.catalogue import Catalogue
 from aggregator.closing import close_again, close_epoch
+from aggregator.recovery.erasure import erase_again
 from aggregator.store import Store
 from aggregator.tally import Tally
 from client_sdk.metric import Metric
@@ -50,6 +51,11 @@ class StoreSource:
         """Assert anew what was closed and is not known as closed everywhere; see `closing`."""
         for series in close_again(self.store):
             log.warning("%s was closed in a part of the store only; closed everywhere now", series)
+
+    def erase_again(self, now: float) -> None:
+        """Erase anew whom the store has forgotten to be erased; see `erasure`."""
+        if count := erase_again(self.store, self.catalogue.load(), now):
+            log.warning("the store had lost %d erasures; they are done again", count)
 
     def tally(self, metric: Metric, epoch: int) -> Tally:
         return self.store.tally(metric, epoch)

@@ -6,9 +6,11 @@
 -- ARGV  series, epoch
 -- Returns the id of the last stream entry, '0-0' if there is none: all that came before is at most that.
 
-local before = redis.call('HGET', KEYS[1], ARGV[1])
-if not before or tonumber(before) < tonumber(ARGV[2]) then
-  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+local before, epoch = redis.call('HGET', KEYS[1], ARGV[1]), ARGV[2]
+if before and tonumber(before) > tonumber(epoch) then
+  epoch = before
 end
+-- Also what is there: whoever repeats this waits for replicas, and WAIT is about what was written here.
+redis.call('HSET', KEYS[1], ARGV[1], epoch)
 local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)
 return last[1] and last[1][1] or '0-0'

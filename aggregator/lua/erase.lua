@@ -22,7 +22,6 @@ redis.call('HDEL', answers, pseudonym)
 for at = 6, #KEYS do
   redis.call('SREM', KEYS[at], member)
 end
-if new == 1 then
-  redis.call('HINCRBY', counters, 'erasures', 1)
-end
+-- Also by nothing: whoever repeats this waits for replicas, and WAIT is about what was written here.
+redis.call('HINCRBY', counters, 'erasures', new)
 return {new, known, generation}

@@ -456,14 +456,14 @@ class Store:
         """Refuse changes of tallies up to `epoch`, and drop its marks: the watermark stands."""
         home = self._shards[shard]
         before = self._frozen_until(home, series)
-        if before >= epoch:
-            return
         # Marks go before the epoch is called frozen, or a crash between would keep them for ever.
-        ending = {group.epoch for group in self._groups(home) if group.series == series}
-        for past in sorted(ending):
-            if before < past <= epoch:
-                buckets = range(self._layout.buckets)
-                self._call("UNLINK", *(home.mark(series, past, bucket) for bucket in buckets))
+        if before < epoch:
+            ending = {group.epoch for group in self._groups(home) if group.series == series}
+            for past in sorted(ending):
+                if before < past <= epoch:
+                    buckets = range(self._layout.buckets)
+                    self._call("UNLINK", *(home.mark(series, past, bucket) for bucket in buckets))
+        # Also again: replicas may lack it.
         self._raise(home, "frozen", series, epoch)
 
     def half_closed(self) -> dict[str, int]:

@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         log.anchor(store.log_heads)
     else:
         source.close_again()
+        source.erase_again(now)
         close_due(source, now)
         with Progress("epochs") as progress:
             outcomes = publish_due(source, directory, now, progress.set, signing(settings))

@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     def publish() -> "list[Outcome]":
         now = time.time()
         source.close_again()
+        source.erase_again(now)
         close_due(source, now)
         keys = signing(settings)  # read anew: they may be rotated
         outcomes = publish_due(source, releases_directory(), now, progress_log(), keys)

@@ -345,6 +345,55 @@ def test_an_upload_that_too_few_replicas_have_is_not_acknowledged(
     assert world.folder.fold_once() == 1
 
 
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
+    """A primary and its replica, no cluster."""
+    primary, replica = Node(tmp_path / "primary"), Node(tmp_path / "replica")
+    started = []
+    try:
+        for node in (primary, replica):
+            node.start(clustered="no")
+            started.append(node)
+            wait_until(node.client.ping)
+        replica.client.replicaof("127.0.0.1", primary.port)
+        wait_until(lambda: replica.client.info()["master_link_status"] == "up")
+        yield primary, replica
+    finally:
+        for node in started:
+            node.kill()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda store, device: store.erase(store.place(device), [], []),
+        lambda store, device: store.close_intake(0, "week:theme", 7),
+        lambda store, device: store.freeze(0, "week:theme", 7),
+    ],
+    ids=["erase", "close_intake", "freeze"],
+)
+def test_a_repeat_of_what_no_replica_has_is_not_acknowledged_either(
+    pair: tuple[Node, Node], new_world: Callable[..., Any], act: Callable[[Store, str], Any]
+) -> None:
+    primary, replica = pair
+    world = new_world(f"redis://127.0.0.1:{primary.port}", shards=4)
+    device = world.device().id
+    wary = replace(world.settings, wait_replicas=1)
+    # Two servers: what WAIT answers depends on what its own connection has written.
+    stores = [Store.connect(wary, world.keys.pseudonym_key) for _ in range(2)]
+    replica.process.send_signal(signal.SIGSTOP)
+    try:
+        for store in stores:
+            with pytest.raises(StoreUnavailable, match="0 replicas have this write"):
+                act(store, device)
+    finally:
+        replica.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: replica.client.info()["master_link_status"] == "up")
+    act(stores[1], device)
+    for store in (*stores, world.store):
+        store.close()
+
+
 def test_the_shipped_user_is_enough_for_a_cluster(
     cluster: Cluster, new_world: Callable[..., Any]
 ) -> None:

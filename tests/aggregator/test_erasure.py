@@ -43,6 +43,7 @@ from client_sdk.sealing import seal_upload
 from client_sdk.state import State
 from client_sdk.testing import WsgiTransport
 from client_sdk.transport import Reply
+from estimator.source import StoreSource
 
 NONCE = "0123456789abcdef" * 2
 
@@ -369,6 +370,27 @@ def test_a_start_repeats_erasures_that_the_store_has_lost_unnoticed(world: Any) 
     prepare(world.settings)
     assert traces(world, device) == {}
     assert erase_again(world.store, world.catalogue.load(), world.now) == 0
+
+
+def test_an_erasure_that_a_failover_took_back_is_done_again_while_servers_run(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    device, other = planted(world), planted(world)
+    shard = f"{{s{place_of(world, device).shard:02d}}}:*"
+    with redis.Redis.from_url(world.redis_url) as client:
+        before = {key: client.dump(key) for key in client.scan_iter(match=shard)}
+        assert ask(world, device).status_code == 200
+        client.delete(*client.scan_iter(match=shard))
+        for key, value in before.items():
+            client.restore(key, 0, value)
+    assert traces(world, device)
+    source = StoreSource(world.store, world.catalogue)  # what each tick of the schedule asks
+    source.erase_again(world.now)
+    assert traces(world, device) == {} and traces(world, other)
+    (told,) = caplog.messages
+    assert "lost 1 erasures" in told
+    source.erase_again(world.now)
+    assert caplog.messages == [told]
 
 
 # The append-only file
