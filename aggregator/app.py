@@ -93,7 +93,7 @@ def create_app(
         g.verified_reports = len(upload.reports)
         versions, now = catalogue.current(), clock()
         batch = intake.judge(upload, versions, now)
-        if intake.names_a_stranger(batch):
+        if intake.refuses_some(batch):
             versions = catalogue.refreshed()
             batch = intake.judge(upload, versions, now)
         return _answered(store.apply(batch, versions.cap), upload, device_key)

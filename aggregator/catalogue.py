@@ -6,7 +6,8 @@ it is accepted as long as any of them accepts it.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -16,6 +17,9 @@ from aggregator.store import Store
 from aggregator.terms import Terms
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
+
+LOOK_SECONDS = 10.0
+"""The longest that a process goes by versions which are no longer all."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +80,24 @@ class Versions:
 
 
 class Catalogue:
-    """The store's registry versions, kept at hand; safe for threads."""
+    """The store's registry versions, kept at hand; safe for threads.
 
-    def __init__(self, store: Store, record: Record = unrecorded) -> None:
+    Args:
+        store: What keeps them.
+        record: Told of each new version.
+        monotonic: Seconds since any moment.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        record: Record = unrecorded,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._record = record
+        self._monotonic = monotonic
+        self._looked_at = -LOOK_SECONDS
         self._lock = threading.Lock()
         self._versions = Versions.of(())
         self._parsed: dict[str, Registry] = {}
@@ -114,15 +131,22 @@ class Catalogue:
             return self._load()
 
     def current(self) -> Versions:
-        """Return the versions at hand; read them first if there are none."""
-        return self._versions if self._versions.names else self.refreshed()
+        """Return the versions at hand, at most ten seconds behind the store's.
+
+        A newer version may say something else about what is known here: cap, lives of metrics.
+        """
+        now = self._monotonic()
+        if self._versions.names and now - self._looked_at < LOOK_SECONDS:
+            return self._versions
+        self._looked_at = now  # before it is asked: other threads go on with what is at hand
+        return self.refreshed()
 
     def refreshed(self) -> Versions:
         """Return the versions, read anew if the store has more of them.
 
-        For a fingerprint that is unknown here: another process may have registered it a moment
-        ago. Devices can send as many of those as they like, so asking must be cheap: versions are
-        only ever added, so their number tells.
+        For a report that would be refused: another process may have registered a moment ago what
+        lets it in. Devices can send as many of those as they like, so asking must be cheap:
+        versions are only ever added, so their number tells.
         """
         with self._lock:
             if self._store.registry_count() == len(self._parsed):

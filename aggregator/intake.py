@@ -152,9 +152,9 @@ def judge(upload: Upload, versions: Versions, now: float) -> Batch:
     return Batch(upload.device, upload.sequence, upload.digest, verdicts)
 
 
-def names_a_stranger(batch: Batch) -> bool:
-    """Say whether a report is of a metric or fingerprint that the registry versions lack."""
-    return any(verdict in ("unknown_metric", "unknown_fingerprint") for verdict in batch.verdicts)
+def refuses_some(batch: Batch) -> bool:
+    """Say whether a report is refused already: for its fingerprint, or its metric's life."""
+    return not all(isinstance(verdict, Candidate) for verdict in batch.verdicts)
 
 
 def _each(check: Callable[[_Read], _Made], reports: Iterable[_Read]) -> tuple[_Made, ...]:

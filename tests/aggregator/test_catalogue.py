@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from aggregator.catalogue import Catalogue, Versions
+from client_sdk.epochs import DAY_SECONDS
 from client_sdk.errors import RegistryError
 from client_sdk.registry import loads
 
@@ -52,6 +53,49 @@ def test_a_version_registered_elsewhere_is_known_to_the_first_who_asks(world: An
     newer = loads(world.registry.text.replace("lifetime_epsilon = 1000", "lifetime_epsilon = 900"))
     world.store.register(newer.digest, newer.text)
     assert catalogue.refreshed().cap == 900_000_000
+
+
+def test_what_a_newer_version_says_of_what_is_known_is_heard_within_ten_seconds(
+    world: Any,
+) -> None:
+    now = 0.0
+    catalogue = Catalogue(world.store, monotonic=lambda: now)
+    assert catalogue.current().cap == 1000_000_000
+    newer = world.registry.text.replace("lifetime_epsilon = 1000", "lifetime_epsilon = 900")
+    Catalogue(world.store).register(newer)
+    now = 9.9
+    assert catalogue.current().cap == 1000_000_000
+    now = 10.0
+    assert catalogue.current().cap == 900_000_000
+
+
+def test_the_store_is_asked_once_in_ten_seconds(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = Catalogue(world.store, monotonic=lambda: 0.0)
+    catalogue.current()
+    monkeypatch.setattr(world.store, "registry_count", pytest.fail)
+    for _ in range(100):
+        assert catalogue.current().names
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "days"),
+    [
+        ("crashed", ("expires = 2027-01-01", "expires = 2027-06-01"), 40),
+        ("crashed", ("starts = 2026-11-01", "starts = 2026-10-01"), -31),
+    ],
+    ids=["expires later", "starts earlier"],
+)
+def test_a_metric_whose_life_was_prolonged_elsewhere_is_taken_at_once(
+    world: Any, name: str, change: tuple[str, str], days: int
+) -> None:
+    world.now += days * DAY_SECONDS
+    metric, _, body = world.registry.text.partition(f"[metrics.{name}]")
+    assert change[0] in body
+    world.catalogue.current()
+    Catalogue(world.store).register(f"{metric}[metrics.{name}]{body.replace(*change, 1)}")
+    assert world.charged(world.device(), world.report(name)) == ["accepted"]
 
 
 def test_strangers_cannot_make_the_catalogue_reload_at_will(
