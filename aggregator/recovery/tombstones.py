@@ -6,6 +6,7 @@ One line for each erasure, only ever appended, before the store erases. It lies 
 like the witness (aggregator.recovery.witness), and holds no id: pseudonyms are keyed.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -32,21 +33,23 @@ class Tombstones:
         """
         line = f"{place.shard} {place.bucket} {place.pseudonym.hex()}\n".encode()
         try:
-            is_new = not self._path.exists()
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             with os.fdopen(descriptor, "r+b", buffering=0) as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 size = file.seek(0, os.SEEK_END)
-                # After a line that a power cut has torn.
+                # After a line that a power cut or a full disk has torn.
                 torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-                file.write(b"\n" * torn + line)
+                whole = b"\n" * torn + line
+                # A full disk takes a part, and says so only by its length.
+                if file.write(whole) != len(whole):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(descriptor)
-            if is_new:
-                folder = os.open(self._path.parent, os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+            # Also of a file that was there: whoever made it may have died before this.
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except OSError as error:
             raise self._unusable(error) from error
 

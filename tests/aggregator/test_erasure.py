@@ -2,8 +2,11 @@
 
 import json
 import logging
+import os
 import shutil
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -289,6 +292,41 @@ def test_a_line_that_a_power_cut_has_torn_costs_no_other(tmp_path: Path) -> None
     file.note(second)
     assert file.places() == [first, second]
     assert Tombstones(tmp_path / "none").places() == []
+
+
+@pytest.mark.parametrize("space", [1, 12, 20])  # of the line's 21 bytes
+def test_a_line_that_a_full_disk_has_cut_is_no_erasure_and_costs_no_other(
+    tmp_path: Path, space: int
+) -> None:
+    """write(2) then says how much it took, and raises nothing."""
+    first, second = Place(3, 7, bytes(8)), Place(1, 2, b"12345678")
+    program = f"""
+import resource
+from pathlib import Path
+from aggregator.store import StoreRefused
+from aggregator.recovery.tombstones import FILE_NAME, Tombstones
+from aggregator.store.layout import Place
+resource.setrlimit(resource.RLIMIT_FSIZE, ({space}, {space}))
+try:
+    Tombstones(Path(FILE_NAME)).note(Place(3, 7, bytes(8)))
+except StoreRefused as error:
+    print(error)
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "No space left" in told.stdout
+    file = Tombstones(tmp_path / FILE_NAME)
+    file.note(second)
+    file.note(first)
+    # Of the longest only the end of the line was missing.
+    assert file.places() == ([first, second] if space == 20 else [second, first])
 
 
 def snapshot(url: str) -> dict[bytes, bytes]:
