@@ -89,7 +89,7 @@ def create_app(
         upload = intake.parse(body)
         device_key = ring.verified(upload.device, body, mac)
         if device_key is None:
-            raise _stranger(ring, upload, body, mac)
+            raise _stranger(store, ring, upload, body, mac)
         g.verified_reports = len(upload.reports)
         versions, now = catalogue.current(), clock()
         batch = intake.judge(upload, versions, now)
@@ -108,7 +108,7 @@ def create_app(
         device_key = ring.verified(*proof) or ring.revoked(*proof)
         if device_key is None:
             raise Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
-        erase(store, catalogue.refreshed(), asked.device, clock())
+        erase(store, catalogue.load(), asked.device, clock())
         return _json({"verdict": ERASED, "mac": erased_mac(device_key, asked.nonce)})
 
     @app.get("/livez")
@@ -139,11 +139,14 @@ def _body_and_mac(keys: Keys, plain_uploads: bool) -> tuple[bytes, str]:
     return unsealed(keys, sent) if sealed else (sent, request.headers.get(MAC_HEADER, ""))
 
 
-def _stranger(keys: Keys, upload: Upload, body: bytes, mac: str) -> Problem:
+def _stranger(store: Store, keys: Keys, upload: Upload, body: bytes, mac: str) -> Problem:
     """Tell somebody whose MAC is of no key in use why, in words that a revoked device believes."""
     device_key = keys.revoked(upload.device, body, mac)
     if device_key is None:
         return Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
+    if store.is_erased(upload.device):
+        # Told to enrol anew, a copy of it would go on under another id.
+        return _erased(upload, device_key)
     told = _told(Answer("identity_revoked", 0, ()), upload, device_key)
     detail = "the master key of this device was retired: enrol again, nothing was counted"
     return Problem("identity_revoked", detail, MAC_HEADER, told)
@@ -167,8 +170,13 @@ def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
         detail = "this sequence, or a later one, came with other bytes: two devices share one state"
         raise Problem("clone_suspected", detail, "sequence", told)
     if answer.verdict == ERASED:
-        raise Problem("erased", "its user had it erased; nothing is taken from it", "device", told)
+        raise _erased(upload, device_key)
     return _json(told)
+
+
+def _erased(upload: Upload, device_key: bytes) -> Problem:
+    told = _told(Answer(ERASED, 0, ()), upload, device_key)
+    return Problem("erased", "its user had it erased; nothing is taken from it", "device", told)
 
 
 def _json(document: dict[str, object], status: int = 200) -> Response:

@@ -321,9 +321,7 @@ class Store:
         shard, required = self._shards[place.shard], 0
         erased = shard.in_bucket("erased", place.bucket)
         if not restored:
-            required = self._generation.required()
-            if int(self._call("HGET", shard.key("life"), "generation") or 0) < required:
-                raise StoreUnavailable(_AWAITS_RECOVERY)
+            required = self._current(shard)
             if not self._call("SISMEMBER", erased, place.member):
                 # First of all: once the store has erased, the device may have been told so.
                 self._tombstones.note(place)
@@ -342,6 +340,21 @@ class Store:
         if not restored:
             self._note(generation)
         return bool(known)
+
+    def is_erased(self, device: str) -> bool:
+        """Say whether a device was erased; a store that was put back by a backup cannot say."""
+        place = self._layout.place(device)
+        shard = self._shards[place.shard]
+        self._current(shard)
+        erased = shard.in_bucket("erased", place.bucket)
+        return bool(self._call("SISMEMBER", erased, place.member))
+
+    def _current(self, shard: Shard) -> int:
+        """Return the generation that a shard must have reached, and has."""
+        required = self._generation.required()
+        if int(self._call("HGET", shard.key("life"), "generation") or 0) < required:
+            raise StoreUnavailable(_AWAITS_RECOVERY)
+        return required
 
     def forgotten_erasures(self) -> list[Place]:
         """Return where devices lie that were erased and of which the store does not know that.

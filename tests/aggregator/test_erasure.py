@@ -19,11 +19,13 @@ import pytest
 import redis
 
 from aggregator.app import create_app
+from aggregator.catalogue import Catalogue
 from aggregator.closing import close_epoch
 from aggregator.fold import Folder
+from aggregator.intake import judge, parse
 from aggregator.keyring.key_file import KeyFile
-from aggregator.keyring.kinds import OpeningKey
-from aggregator.keyring.rotation import rotate
+from aggregator.keyring.kinds import MasterKey, OpeningKey
+from aggregator.keyring.rotation import retire, rotate
 from aggregator.machine.embedded import EmbeddedServer
 from aggregator.recovery.erasure import erase, erase_again
 from aggregator.recovery.restore import recover
@@ -40,13 +42,21 @@ from client_sdk.authentication import (
     erased_mac,
 )
 from client_sdk.epochs import DAY_SECONDS
-from client_sdk.report import ERASE_PATH, REPORTS_PATH, SEALED_TYPE, encode_erasure
+from client_sdk.report import (
+    ERASE_PATH,
+    REPORTS_PATH,
+    SEALED_TYPE,
+    Report,
+    encode_erasure,
+    report_to_json,
+)
 from client_sdk.sealed_transport import SealedTransport
 from client_sdk.sealing import seal_upload
 from client_sdk.state import State
 from client_sdk.testing import WsgiTransport
 from client_sdk.transport import Reply
 from estimator.source import StoreSource
+from tests.aggregator.contract import conforming
 
 NONCE = "0123456789abcdef" * 2
 
@@ -153,6 +163,109 @@ def test_a_device_that_never_reported_is_erased_too(world: Any) -> None:
     assert world.send(device, device.batch(world.report("theme"))).status_code == 410
 
 
+def app_after_retiring(world: Any) -> Any:
+    """The server's application once the master key of all devices so far was retired."""
+    rotate(world.settings.keys_file, MasterKey, date(2026, 12, 1))
+    retire(world.settings.keys_file, MasterKey, 1, date(2026, 12, 1))
+    keys = KeyFile(world.settings.keys_file)
+    return conforming(
+        create_app(store=world.store, keys=keys, catalogue=world.catalogue, clock=lambda: world.now)
+    )
+
+
+def test_an_erased_device_is_told_so_also_under_a_retired_master_key(world: Any) -> None:
+    device, other, stranger = planted(world), planted(world), world.device()
+    assert ask(world, device).status_code == 200
+    world.app = app_after_retiring(world)
+    contents = world.contents()
+    body = device.batch(world.report("theme"))
+    answer = world.send(device, body)
+    assert answer.status_code == 410
+    nonce = json.loads(body)["nonce"]
+    assert answer.json["mac"] == answer_mac(device.key, nonce, device.sequence, "erased", 0, [])
+    revoked = world.send(other, other.batch(world.report("theme")))
+    assert revoked.json["verdict"] == "identity_revoked"
+    # Nobody without its key learns that it was erased.
+    forged = world.app.test_client().post(REPORTS_PATH, data=body, headers=stranger.headers(body))
+    assert forged.json["type"].endswith(":bad_mac")
+    assert world.contents() == contents
+
+
+def test_a_copy_of_an_erased_device_stays_silent_when_its_master_key_is_retired(
+    world: Any, tmp_path: Path
+) -> None:
+    def run(app: Any, where: str) -> Client:
+        client = Client(
+            world.registry,
+            enabled=True,
+            respect_environment=False,
+            state_dir=tmp_path / where,
+            transport=WsgiTransport(app.test_client(), world.keys.write_key),
+            clock=lambda: world.now,
+        )
+        client.record("crashed", True)
+        client.flush()
+        return client
+
+    run(world.app, "device").close()
+    shutil.copytree(tmp_path / "device", tmp_path / "copy")
+    world.now += DAY_SECONDS
+    client = run(world.app, "device")
+    assert client.erase()
+    client.close()
+    app = app_after_retiring(world)
+    before = world.store.counters()["accepted"]
+    assert before == 2
+    for _ in range(3):
+        run(app, "copy").close()
+        world.now += DAY_SECONDS
+    assert world.store.counters()["accepted"] == before
+
+
+def test_a_store_put_back_by_a_backup_does_not_tell_who_was_erased(world: Any) -> None:
+    for _ in range(2):
+        world.store.raise_generation(world.now)
+    device = planted(world)
+    backup = snapshot(world.redis_url)
+    for _ in range(3):
+        world.store.raise_generation(world.now)
+    assert ask(world, device).status_code == 200
+    world.app = app_after_retiring(world)
+    put_back(world.redis_url, backup)
+    assert world.send(device, device.batch(world.report("theme"))).status_code == 503
+
+
+def test_marks_and_memos_of_a_metric_that_was_registered_elsewhere_just_now_go_too(
+    world: Any,
+) -> None:
+    device = planted(world)
+    more = (
+        world.registry.text
+        + """
+[metrics.fresh]
+question = "Which other site?"
+type = "string"
+sensitivity = "location"
+epsilon = 1.0
+memoize = { epsilon_permanent = 4.0, distinct_values = 2 }
+rappor = { bits = 32, hashes = 2, cohorts = 4 }
+epoch = "week"
+owners = ["ui@example.org"]
+starts = 2026-01-01
+expires = 2027-12-31
+"""
+    )
+    there = Catalogue(world.store)
+    fresh = there.register(more).metrics["fresh"]
+    report = Report("fresh", fresh.fingerprint, world.epoch("theme"), 0, 0)
+    body = device.batch(report_to_json(report, fresh.mechanism))
+    batch = judge(parse(body), there.current(), world.now)
+    assert world.store.apply(batch, there.current().cap).reports == ("accepted",)
+    assert any("memo" in key for key in traces(world, device))
+    assert ask(world, device).status_code == 200
+    assert traces(world, device) == {}
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -224,8 +337,6 @@ def test_an_erasure_may_be_sealed_and_must_be_where_plain_uploads_are_refused(wo
 
 def planted_by_store(world: Any) -> Any:
     """As `planted`, past the HTTP face."""
-    from aggregator.intake import judge, parse
-
     device = world.device()
     versions = world.catalogue.load()
     batch = judge(parse(device.batch(world.report("theme"))), versions, world.now)
