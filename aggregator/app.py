@@ -175,7 +175,7 @@ def _answered(answer: Answer, upload: Upload, device_key: bytes) -> Response:
 
 
 def _erased(upload: Upload, device_key: bytes) -> Problem:
-    told = _told(Answer(ERASED, 0, ()), upload, device_key)
+    told = _told(Answer("erased", 0, ()), upload, device_key)
     return Problem("erased", "its user had it erased; nothing is taken from it", "device", told)
 
 
