@@ -113,8 +113,10 @@ class Keys:
         Args:
             today: Day (UTC) to note as that on which the keys were made.
         """
-        if not path.exists():
-            private_file.create(path, cls.fresh(today).text())
+        where = path.resolve()
+        with private_file.alone(where):
+            if not where.exists():
+                private_file.create(where, cls.fresh(today).text())
         return cls.load(path)
 
     @classmethod

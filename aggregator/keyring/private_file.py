@@ -2,10 +2,13 @@
 
 import fcntl
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_DRAFT_BYTES = 8
 
 
 def create(path: Path, text: str) -> None:
@@ -31,10 +34,14 @@ def replace(path: Path, text: str) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Keep out others who would change the same file."""
+    """Keep out others who would change the same file, and end what those left who died at it.
+
+    All who write that file must do so in here, or their drafts are taken for what was left.
+    """
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
+        _forget_drafts(path)
         yield
     finally:
         os.close(folder)
@@ -42,7 +49,7 @@ def alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _draft(path: Path, text: str) -> Iterator[Path]:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(_DRAFT_BYTES)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -52,6 +59,14 @@ def _draft(path: Path, text: str) -> Iterator[Path]:
         yield draft
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _forget_drafts(path: Path) -> None:
+    """Delete the drafts of whoever was killed: one holds all that the file does or did."""
+    left = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * _DRAFT_BYTES}}}")
+    for other in path.parent.iterdir():
+        if left.fullmatch(other.name):
+            other.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import stat
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
@@ -76,6 +78,44 @@ def test_a_changed_file_is_still_private_and_leaves_no_draft(path: Path) -> None
     rotate(path, MasterKey, DAY)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(path.parent.iterdir()) == [path]
+
+
+def killed_with_a_draft(path: Path, act: str) -> None:
+    """Have a process die just before its draft would be the file, or be deleted."""
+    program = f"""
+import os
+from datetime import date
+from pathlib import Path
+from aggregator.keyring.keys import Keys
+from aggregator.keyring.kinds import OpeningKey
+from aggregator.keyring.rotation import rotate
+path = Path({str(path)!r})
+Path.replace = Path.unlink = lambda *_, **__: os._exit(9)
+{act}
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 9
+    assert len(list(path.parent.glob(".keys.json.*"))) == 1
+
+
+def test_a_retired_private_key_is_nowhere_even_if_a_rotation_was_killed(path: Path) -> None:
+    rotate(path, OpeningKey, DAY)
+    key = Keys.load(path).sealing_keys[0].secret
+    assert key is not None
+    killed_with_a_draft(path, "rotate(path, OpeningKey, date(2026, 12, 1))")
+    rotate(path, OpeningKey, DAY)
+    retire(path, OpeningKey, 1, DAY)
+    assert [found.name for found in path.parent.iterdir() if key.hex() in found.read_text()] == []
+
+
+def test_a_start_deletes_the_draft_of_one_that_was_killed_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    killed_with_a_draft(path, "Keys.load_or_create(path)")
+    others = [tmp_path / name for name in (".keys.json.bak", ".other.json." + "0" * 16)]
+    for other in others:
+        other.touch()
+    Keys.load_or_create(path)
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
 
 
 def test_a_link_to_the_file_stays_a_link(path: Path, tmp_path: Path) -> None:
