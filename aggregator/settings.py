@@ -8,7 +8,8 @@ SOTTOVOCE_METRICS          metrics.toml to register at start, beside all version
 SOTTOVOCE_PLAIN_UPLOADS    accept, or refuse: then only sealed uploads are taken (accept)
 SOTTOVOCE_ENROL_LIMIT      devices that may enrol in an hour, in all (100000)
 SOTTOVOCE_ENROL_LIMIT_PER_NETWORK
-                           devices that may enrol in an hour from one /24, or IPv6 /64 (300)
+                           devices that may enrol in an hour from one /24, or IPv6 /64; ten times
+                           as many from one IPv6 /48 (300)
 SOTTOVOCE_TRUSTED_PROXIES  proxies in front of the server that each add the address they saw to
                            X-Forwarded-For; all before is anybody's word (0: the header is ignored)
 SOTTOVOCE_HOST             address to listen on (127.0.0.1)

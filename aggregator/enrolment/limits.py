@@ -3,8 +3,8 @@
 Each enrolment is a fresh budget: whoever can enrol without end can stuff ballots without end. The
 counters lie in the store, and where it cannot be asked nobody enrols. Servers count together what
 comes from everywhere; each counts its networks for itself, as only it can name them. Counted are
-those who show a write key, first by network: what one has too much uses up nothing that is there
-for all.
+those who show a write key, first by network, then by site: what one has too much uses up nothing
+that is there for all.
 """
 
 import logging
@@ -26,6 +26,9 @@ from aggregator.store.windows import Windows
 
 T = TypeVar("T")
 _WINDOW_SECONDS = 3600
+NETWORKS_OF_A_SITE = 10
+"""So many networks' limits are an IPv6 site's: whoever has 65536 networks has no more than that."""
+_OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +38,8 @@ class EnrolmentLimits:
 
     Attributes:
         project: From everywhere.
-        network: From one /24 (IPv6: /64); the server's own machine is no network.
+        network: From one /24 (IPv6: /64); ten times as many from one IPv6 /48. The server's own
+            machine is no network.
     """
 
     project: int = 100_000
@@ -82,13 +86,21 @@ def limited(
     # It would log every refusal, and that is how an attack fills disks.
     limiter.logger.setLevel(logging.WARNING)
 
-    # Two functions, for the limits of one are checked in an order that is not ours to choose.
+    # Several functions, for the limits of one are checked in an order that is not ours to choose.
     @limiter.limit(
         f"{limits.network} per hour",
         key_func=lambda: networks.name(_address()),
-        exempt_when=lambda: is_this_machine(_address()),
+        exempt_when=_is_from_here,
     )
     def within_network(enrol: Callable[[], T]) -> T:
+        return within_site(enrol)
+
+    @limiter.limit(
+        f"{NETWORKS_OF_A_SITE * limits.network} per hour",
+        key_func=lambda: networks.site_name(_address()) or "",
+        exempt_when=lambda: _is_from_here() or networks.site_name(_address()) is None,
+    )
+    def within_site(enrol: Callable[[], T]) -> T:
         return within_project(enrol)
 
     @limiter.limit(f"{limits.project} per hour", key_func=_project)
@@ -120,9 +132,19 @@ def _project() -> str:
 
 def _hint() -> str:
     """Help an operator whose proxy looks like one network that enrols all devices."""
-    if "X-Forwarded-For" in request.headers and "werkzeug.proxy_fix.orig" not in request.environ:
+    if _came_by_an_unnamed_proxy():
         return "; if requests come through a proxy, SOTTOVOCE_TRUSTED_PROXIES must say so"
     return ""
+
+
+def _came_by_an_unnamed_proxy() -> bool:
+    named = "werkzeug.proxy_fix.orig" in request.environ
+    return not named and any(header in request.headers for header in _OF_PROXIES)
+
+
+def _is_from_here() -> bool:
+    """Say whether nobody but this machine can have sent it: a proxy on it sends for everybody."""
+    return is_this_machine(_address()) and not _came_by_an_unnamed_proxy()
 
 
 def _address() -> str | None:

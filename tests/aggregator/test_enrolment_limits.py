@@ -124,6 +124,56 @@ def test_ipv6_is_cut_to_64_bits_and_mapped_ipv4_is_ipv4(world: Any) -> None:
     assert enrol(world, app, "198.51.100.8").status_code == 429
 
 
+def test_a_site_of_many_ipv6_networks_has_ten_times_the_limit_of_one(world: Any) -> None:
+    app = app_of(world, project=100, network=3)
+    told = [
+        enrol(world, app, f"2001:db8:1:{network:x}::{host}").status_code
+        for network in range(20)
+        for host in range(1, 4)
+    ]
+    assert told == [201] * 30 + [429] * 30
+    # What it had too much used up nothing of all, of its neighbour, or of IPv4.
+    for address in ("2001:db8:2::1", "192.0.2.9"):
+        assert enrol(world, app, address).status_code == 201
+
+
+def test_what_one_ipv6_network_has_too_much_uses_up_nothing_of_its_site(world: Any) -> None:
+    app = app_of(world, network=1)
+    for host in range(1, 20):
+        enrol(world, app, f"2001:db8:1:1::{host:x}")
+    assert enrol(world, app, "2001:db8:1:2::1").status_code == 201
+
+
+def test_a_port_beside_the_address_is_not_part_of_it(world: Any) -> None:
+    app = app_of(world, network=1, proxies=1)
+    for plain, *same in (
+        ("198.51.100.1", "198.51.100.2:4000", "[::ffff:198.51.100.3]:1"),
+        ("2001:db8:0:1::1", "[2001:db8:0:1::2]:4000", "[2001:db8:0:1::3]"),
+    ):
+        assert enrol(world, app, "10.0.0.1", X_Forwarded_For=plain).status_code == 201
+        for address in same:
+            assert enrol(world, app, "10.0.0.1", X_Forwarded_For=address).status_code == 429
+    for n in range(3):
+        other = f"203.0.{n}.1:4{n:03d}"
+        assert enrol(world, app, "10.0.0.1", X_Forwarded_For=other).status_code == 201
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[]:1", "1:2", "198.51.100.1:", "198.51.100.1:a", "["])
+def test_what_is_no_address_is_one_network(text: str) -> None:
+    networks = Networks(SECRET, lambda: 0.0)
+    assert networks.name(text) == networks.name(None) and networks.site_name(text) is None
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded"])
+def test_a_proxy_on_this_machine_that_is_not_named_does_not_lift_the_limit(
+    world: Any, header: str
+) -> None:
+    app = app_of(world, project=100, network=5)
+    for address in ("127.0.0.1", "::1"):
+        told = [enrol(world, app, address, **{header: "203.0.113.5"}).status_code for _ in range(9)]
+        assert told == [201] * 5 + [429] * 4
+
+
 @pytest.mark.parametrize(
     ("proxies", "header", "counted_as"),
     [
