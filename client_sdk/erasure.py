@@ -2,7 +2,8 @@
 
 `erase` makes the state that of a new device in one transaction: fresh secret, no identity, no
 memory, no queue. Two things stay that hold no value: how much was spent, so that nobody can buy
-noise by erasing, and which epochs were reported that may still be, so that nobody counts twice.
+noise by erasing, and which epochs were reported that may still be, so that nobody counts twice;
+what is asked once may be for ever.
 
 The server has to erase too. Until it has confirmed that, id and key stay under the name of a
 farewell, and nothing else is sent before. Other processes of the device find out with their next
@@ -89,6 +90,8 @@ def _drop_old_marks(connection: sqlite3.Connection, registry: Registry, now: flo
 
 def _may_be_reported(mark: tuple[str, str, int], registry: Registry, now: float) -> bool:
     name, length, epoch = mark
+    if length == "once":  # also when it has expired: a later file may prolong it
+        return True
     metric = registry.metrics.get(name)
     if metric is None or metric.epoch != length:
         # Unknown here; another version of the file may know it.

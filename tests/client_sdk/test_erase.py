@@ -350,6 +350,25 @@ def test_marks_of_a_block_and_of_the_future_stay(
     assert sorted(others) == [("asked", 0), ("gone", today - 30)]
 
 
+def test_what_is_asked_once_is_not_answered_by_two_lives_however_long_it_is_prolonged(
+    client_of: MakeClient, server: Any, clock: Any, registry_of: Any
+) -> None:
+    old = registry_of(epoch='"once"')  # expires on 2026-12-08
+    new = registry_of(epoch='"once"', expires="2027-12-08")
+    assert old.metrics["theme"].fingerprint == new.metrics["theme"].fingerprint
+    client = client_of(old)
+    client.record("theme", "dark")
+    assert client.flush()
+    clock.now += 60 * DAY
+    assert client_of(old).erase()  # by an app that knows of no prolongation
+    clock.now += DAY
+    again = client_of(new)
+    again.record("theme", "dark")
+    assert again.flush()
+    assert again.dropped == {"already_reported": 1}
+    assert len(server.reports) == 1
+
+
 def test_remembered_answers_are_drawn_anew_and_paid_anew(
     client_of: MakeClient, server: Any, clock: Any, both: Registry, tmp_path: Path
 ) -> None:
