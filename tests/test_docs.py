@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from client_sdk import load
+from client_sdk import Client, load
 from client_sdk.consent import MACHINES
 from client_sdk.declaration import metric_from
 from sottovoce.__main__ import COMMANDS, main, parser_for
@@ -69,6 +69,8 @@ def test_every_registry_key_is_documented():
 def test_the_ten_lines_of_the_readme_run(example, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(example / "state"))
     monkeypatch.setenv("SOTTOVOCE_ENDPOINT", "http://127.0.0.1:9")
+    noon = 1_796_126_400.0  # 1 December 2026, a day on which the example is asked
+    monkeypatch.setitem(Client.__init__.__kwdefaults__, "clock", lambda: noon)
     for name in MACHINES:  # the README's app does not run under pytest
         monkeypatch.delenv(name, raising=False)
     (snippet,) = blocks(ROOT / "README.md", "python")
