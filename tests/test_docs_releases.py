@@ -1,4 +1,4 @@
-"""docs/releases.md is executed: its commands and snippets run on real releases, its tables are whole."""
+"""docs/releases.md is executed: commands and snippets run on real releases; tables are whole."""
 
 import json
 import re
