@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -16,8 +17,10 @@ DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    """Return a document's fenced code blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+    """Return a document's fenced code blocks of one language, those in lists too."""
+    fenced = rf"^( *)```{language}\n(.*?)^\1```"
+    found = re.findall(fenced, path.read_text(), re.MULTILINE | re.DOTALL)
+    return [dedent(block) for _, block in found]
 
 
 def commands(path: Path) -> list[str]:

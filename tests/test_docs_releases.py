@@ -28,6 +28,8 @@ from tests.estimator.conftest import expected_tally
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "releases.md").read_text()
 SCHEMA = json.loads(schema_text())
+PUBLISHED = 1_797_336_000.0
+"""15 December 2026: all epochs of the fixture are over."""
 
 
 def blocks(language: str, page: str = PAGE) -> list[str]:
@@ -48,11 +50,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         tally = expected_tally(theme, n, [0.5, 0.3, 0.15, 0.05])
         epoch, found = parse("week", f"2026-{week}"), estimate(theme, tally)
         seen = Plausibility(None, None, None)
-        release = compose(theme, "shop-app", epoch, found, seen, spent)
+        release = compose(theme, "shop-app", epoch, found, seen, spent, now=PUBLISHED)
         write_pages(write(release, folder, signing)[0], folder)
     mechanism = home.mechanism
     even = Tally(np.full(mechanism.cohorts, 100), np.full((mechanism.cohorts, mechanism.cells), 50))
-    release = compose(home, "shop-app", parse("week", "2026-W48"), estimate(home, even))
+    release = compose(
+        home, "shop-app", parse("week", "2026-W48"), estimate(home, even), now=PUBLISHED
+    )
     write_pages(write(release, folder, signing)[0], folder)
     note(folder, "theme", "2026-W45", [(theme.fingerprint, "no space left")], 1.0)
     write_index(folder, "shop-app")
@@ -126,6 +130,6 @@ def test_every_field_is_on_the_page() -> None:
     assert list(json.loads(entry)) == list(SCHEMA["$defs"]["entry"]["properties"])
     for name in SCHEMA["$defs"]["entry"]["properties"]:
         assert f"`{name}`" in PAGE, name
-    told = {"schema", "project", "metric", "question", "epoch", "fingerprint", "epsilon"}
+    told = {"schema", "project", "metric", "type", "question", "epoch", "fingerprint", "epsilon"}
     for name in set(SCHEMA["properties"]) - told - {"code_version"}:
         assert f"`{name}`" in PAGE, name
