@@ -3,7 +3,8 @@
 Strict on purpose: a misspelt key would otherwise silently mean a default epsilon.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -22,6 +23,8 @@ MOST_INTEGER = 2**53 - 1  # what every JSON reader keeps exact
 LARGEST = Decimal("1e30")
 SMALLEST = Decimal("1e-30")
 _REQUIRED = object()
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
+"""C0, DEL, C1 and what no XML may hold: they end programs that draw a text, or show another."""
 
 
 class Table:
@@ -50,6 +53,7 @@ class Table:
         value = self.take(name)
         if not isinstance(value, str) or not value.strip():
             raise self.fail(name, "must be a text", value)
+        self.refuse_control_characters(name, [value])
         return value
 
     def take_choice(self, name: str, choices: Sequence[Any], default: Any = _REQUIRED) -> Any:
@@ -102,6 +106,7 @@ class Table:
         value = self.take(name, default)
         if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
             raise self.fail(name, "must be a list of texts", value)
+        self.refuse_control_characters(name, value)
         if len(set(value)) != len(value):
             raise self.fail(name, "must not repeat a value", value)
         return tuple(value)
@@ -114,6 +119,7 @@ class Table:
         texts = all(type(v) is str and v for v in values)
         if not (texts or all(type(v) is int and abs(v) <= MOST_INTEGER for v in values)):
             raise self.fail(name, "must be all texts or all integers below 2**53", values)
+        self.refuse_control_characters(name, values)
         if len(set(values)) != len(values):
             raise self.fail(name, "must not repeat a value", values)
         return tuple(values)
@@ -123,6 +129,13 @@ class Table:
         if not isinstance(value, dict):
             raise self.fail(name, "must be a table", value)
         return Table(self.key(name), value)
+
+    def refuse_control_characters(self, name: str, values: Iterable[object]) -> None:
+        """Raise for the first text that holds what nobody can see."""
+        for value in values:
+            if isinstance(value, str) and _UNPRINTABLE.search(value):
+                rule = "must hold no control characters (U+0000-1F, U+007F-9F, U+FFFE, U+FFFF)"
+                raise self.fail(name, rule, value)
 
     def refuse_for_now(self, name: str, what: str) -> None:
         """Refuse a key of the design that this version does not carry out."""
@@ -214,6 +227,7 @@ def _when_absent(table: Table, metric: Metric) -> Value | None:
     value = table.take("when_absent", None)
     if value is None:
         return None
+    table.refuse_control_characters("when_absent", [value])
     if metric.epoch == "once" or metric.grace_days == 0:
         raise table.fail(
             "when_absent",
@@ -284,6 +298,7 @@ def _string(table: Table) -> dict[str, Any]:
     missing = table.take("missing", "")
     if not isinstance(missing, str):
         raise table.fail("missing", "must be a text", missing)
+    table.refuse_control_characters("missing", [missing])
     candidates = tuple(normalized(text) for text in table.take_texts("candidates", []))
     if len(set(candidates)) != len(candidates):
         raise table.fail("candidates", "must stay distinct in Unicode NFC", list(candidates))

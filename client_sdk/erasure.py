@@ -2,11 +2,13 @@
 
 `erase` makes the state that of a new device in one transaction: fresh secret, no identity, no
 memory, no queue. Two things stay that hold no value: how much was spent, so that nobody can buy
-noise by erasing, and which epochs were reported that may still be, so that nobody counts twice.
+noise by erasing, and which epochs were reported that may still be, so that nobody counts twice;
+what is asked once may be for ever.
 
-The server has to erase too. Until it has confirmed that, id and key stay under the name of a
-farewell, and nothing else is sent before. Other processes of the device find out with their next
-transaction (`State`): what they knew of the old life they neither store nor send.
+The server has to erase too, also what it has under ids that the device had before. Until it has
+confirmed that, ids and keys stay under the name of a farewell, and nothing else is sent before.
+Other processes of the device find out with their next transaction (`State`): what they knew of the
+old life they neither store nor send.
 """
 
 import json
@@ -25,6 +27,7 @@ from client_sdk.report import ERASED, encode_erasure
 from client_sdk.state import (
     ERASED_FROM,
     FAREWELL,
+    FORMER,
     SUSPENDED,
     UNSCRUBBED,
     State,
@@ -62,8 +65,7 @@ def erase(state: State, registry: Registry, now: float) -> tuple[int, int]:
         connection.execute("PRAGMA secure_delete = ON")
         waiting = spool.queued(connection)
         farewell, suspended = state.get(FAREWELL) or b"", state.get(SUSPENDED)
-        if state.device is not None:
-            farewell += bytes.fromhex(state.device) + state.device_key
+        farewell += (state.get(FORMER) or b"") + state.identity
         before = [*split_tags(state.get(ERASED_FROM)), successor_tag(state.secret)]
         spent = Ledger(connection, registry.lifetime_micro).collapse()
         _drop_old_marks(connection, registry, now)
@@ -89,6 +91,8 @@ def _drop_old_marks(connection: sqlite3.Connection, registry: Registry, now: flo
 
 def _may_be_reported(mark: tuple[str, str, int], registry: Registry, now: float) -> bool:
     name, length, epoch = mark
+    if length == "once":  # also when it has expired: a later file may prolong it
+        return True
     metric = registry.metrics.get(name)
     if metric is None or metric.epoch != length:
         # Unknown here; another version of the file may know it.

@@ -119,4 +119,6 @@ def move_to_batch(
 
 def remove(connection: sqlite3.Connection, batch: Batch) -> None:
     """Forget a batch."""
-    connection.execute("DELETE FROM batch WHERE sequence = ?", (batch.sequence,))
+    connection.execute(
+        "DELETE FROM batch WHERE sequence = ? AND nonce = ?", (batch.sequence, batch.nonce)
+    )

@@ -30,13 +30,15 @@ from client_sdk.errors import StateErased, StateError
 from client_sdk.hashing import sha256
 from client_sdk.new_state import SCHEMA_VERSION, SECRET_BYTES, connect, create, seal
 from client_sdk.randomness import keyed_tag
-from client_sdk.spool import queued
+from client_sdk.spool import outstanding, queued
 
 FILE_NAME = "state.sqlite3"
 PATIENCE_SECONDS = 10.0
 SUSPENDED = "suspended"
 FAREWELL = "farewell"
 """Ids and keys that the server has still to erase, see `erasure`."""
+FORMER = "former"
+"""Ids and keys that were given up for others; they are erased together with the device."""
 ERASED_FROM = "erased_from"
 """Tags of the last secrets before: by them a process that knows one recognizes an erased state."""
 _TAG_BYTES = 16
@@ -244,6 +246,11 @@ class State:
         """The key that signs batches; empty before enrolment."""
         return self.get("device_key") or b""
 
+    @property
+    def identity(self) -> bytes:
+        """Id and key as they are kept for an erasure; empty before enrolment."""
+        return b"" if self.device is None else bytes.fromhex(self.device) + self.device_key
+
     def enrolled(self, device: str, key: bytes) -> None:
         """Remember the identity that the server gave."""
         with self.transaction():
@@ -254,9 +261,22 @@ class State:
         """Let the server give another one; call inside a transaction.
 
         Secret, ledger and memory stay: it is the same device, and has no second life to spend.
+        So do old id and key, under the name of a former one: the server may have a record of it.
         """
+        if self.identity:
+            self.put(FORMER, (self.get(FORMER) or b"") + self.identity)
         self._connection.execute("DELETE FROM device WHERE name IN ('device', 'device_key')")
         self.put("sequence", bytes(8))
+
+    def gave_up(self, sequence: int) -> None:
+        """Note that a batch is deleted whose answer nobody knows; call inside a transaction.
+
+        With the first of its batches an identity goes too, so that every identity begins with 1: a
+        server that has been restored from a backup takes who begins later for a device whose record
+        was lost, and charges it what that may have spent.
+        """
+        if sequence == 1:
+            self.forget_identity()
 
     @property
     def is_leaving(self) -> bool:
@@ -285,6 +305,9 @@ class State:
         """Delete what waits to be sent, watch for absences no more; return how many reports."""
         with self.transaction() as connection:
             connection.execute("DELETE FROM watched")
+            batch = outstanding(connection)
+            if batch is not None:
+                self.gave_up(batch.sequence)
             return self._empty_queue()
 
     def queued(self) -> int:

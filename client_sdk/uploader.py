@@ -114,8 +114,11 @@ class Uploader:
                     return enrolment
                 if not self._may_send():
                     return Outcome("later")
-                with self._state.transaction():  # which finds out if the device was erased
-                    device, key = self._state.device or "", self._state.device_key
+                with self._state.transaction() as connection:  # finds out if it was erased
+                    device, key = self._state.device, self._state.device_key
+                    waits = spool.outstanding(connection) == batch
+                if device is None or not waits:  # withdrawn meanwhile, by another process
+                    return Outcome("later")
                 body = batch_body(batch, device)
                 mac = batch_mac(key, body)
                 self._state.rest()  # the network may take long, and a fork may come
@@ -152,7 +155,10 @@ class Uploader:
 
     def _drop_overdue(self, now: float) -> None:
         with self._state.transaction() as connection:
+            batch = spool.outstanding(connection)
             dropped = spool.drop_overdue(connection, now)
+            if batch is not None and spool.outstanding(connection) is None:
+                self._state.gave_up(batch.sequence)
         if dropped:
             self._refused["too_old"] += dropped
 
@@ -216,6 +222,7 @@ class Uploader:
             return Outcome("later", REFUSED_PAUSE_SECONDS, refused=True)
         with self._state.transaction() as connection:
             spool.remove(connection, batch)
+            self._state.gave_up(batch.sequence)
         self._refused["unanswered"] += batch.reports
         return None
 

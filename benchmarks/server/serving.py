@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
 from aggregator.body import read_upload  # noqa: E402
-from aggregator.server import _Gunicorn, prepare, run  # noqa: E402
+from aggregator.server import prepare, run, serve  # noqa: E402
 from aggregator.settings import ServerSettings  # noqa: E402
 from client_sdk.report import REPORTS_PATH  # noqa: E402
 
@@ -76,15 +76,10 @@ def _reading() -> Flask:
     return app
 
 
-class _Reading(_Gunicorn):
-    def load(self) -> Flask:
-        return _reading()
-
-
 if __name__ == "__main__":
     chosen = ServerSettings.from_env(os.environ)
     if sys.argv[1] == REAL:
         run(chosen)
     else:
         prepare(chosen)
-        _Reading(chosen).run()
+        serve(chosen, _reading)

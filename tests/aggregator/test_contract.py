@@ -334,6 +334,12 @@ def test_the_device_in_the_docs_speaks_the_contract(
     assert names["authentic"] and names["answer"]["reports"] == ["accepted"]
 
 
+def test_the_report_in_the_docs_is_of_the_contract() -> None:
+    text = Path(__file__).parents[2].joinpath("docs", "api.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    CONTRACT.validate(SCHEMAS["Report"], json.loads(shown))
+
+
 def test_an_answer_outside_the_contract_is_noticed(world: Any) -> None:
     world.app.view_functions["live"] = lambda: ({"status": "alive", "device": "0"}, 200)
     with pytest.raises(BaseExceptionGroup):

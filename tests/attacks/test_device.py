@@ -4,11 +4,13 @@ import json
 import os
 import shutil
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import redis
 
 from client_sdk import Client, Registry
 from client_sdk.authentication import answer_mac
@@ -19,8 +21,9 @@ from client_sdk.randomness import Coin
 from client_sdk.recorder import Recorder, device_cohort, memory_tag
 from client_sdk.registry import loads
 from client_sdk.state import State
-from client_sdk.testing import RecordingTransport
+from client_sdk.testing import RecordingTransport, WsgiTransport
 from client_sdk.transport import Reply
+from client_sdk.uploader import REFUSED_DAYS, Uploader
 
 DAY = 86_400
 START = 1_796_083_200.0 + DAY / 2  # 1 December 2026, 12:00 UTC
@@ -294,3 +297,57 @@ def test_erasing_again_and_again_buys_no_more_noise_than_the_life_has(
         control=control,
     )
     assert measured == cap // charge < control == DAYS
+
+
+def test_nobody_on_the_way_burns_a_device_that_enrolled_after_a_recovery(
+    registry_of: Any, lasting: Any, world_of: Any, tmp_path: Path, note: Any
+) -> None:
+    """Bound: what the one report costs that arrives.
+
+    A recovery leaves a floor for ever: who begins with a later number than 1 starts there. Somebody
+    on the way answers the first batch with a refusal until the device gives it up. Control: the
+    floor, which a device would adopt for life if it went on with number 2.
+    """
+    world = world_of(registry_of(lasting("theme", 'type = "boolean"\nepsilon = 1.0')))
+    floor, now = 900_000_000, world.now
+    with redis.Redis.from_url(world.settings.redis_url) as client:
+        for shard in world.store.shards:
+            client.hset(f"{{s{shard:02d}}}:life", "floor", floor)
+    honest = WsgiTransport(world.app.test_client(), world.keys.write_key)
+
+    class OnTheWay:
+        enrol = honest.enrol
+        erase = honest.erase
+
+        def send(self, body: bytes, mac: str) -> Reply:
+            return Reply(400, b"{}")
+
+    state, refused = State(tmp_path / "state"), Counter[str]()
+
+    def run(transport: Any, days: float) -> int:
+        Uploader(state, transport, 1000_000_000, refused).run(now + days * DAY)
+        with state.transaction() as connection:
+            return Ledger(connection, 1000_000_000).spent()
+
+    def queue(before: int) -> None:
+        with state.transaction() as connection:
+            keep, report = now + 30 * DAY, world.report("theme", before=before)
+            connection.execute(
+                "INSERT INTO spool (keep_until, report) VALUES (?, ?)", (keep, report)
+            )
+
+    queue(1)
+    run(OnTheWay(), 0)
+    run(OnTheWay(), REFUSED_DAYS)
+    assert refused == {"unanswered": 1}
+    queue(0)
+    spent = run(honest, REFUSED_DAYS + 1)
+    state.close()
+    note(
+        "burning a new device after a recovery (micro-epsilon spent)",
+        bound=world.metric("theme").charge,
+        measured=spent,
+        control=floor,
+    )
+    assert spent == world.metric("theme").charge
+    assert (world.tally("theme").n, world.tally("theme", 1).n) == (1, 0)

@@ -212,6 +212,39 @@ def test_an_answer_that_cannot_be_believed_confirms_nothing(
     assert "farewell" in kept(tmp_path)
 
 
+def test_the_server_is_told_to_erase_also_what_it_has_under_former_ids(
+    client_of: MakeClient, server: Any, clock: Any, tmp_path: Path
+) -> None:
+    """One was never answered, so that nobody knows whether it is known; one was revoked."""
+    ids = [os.urandom(16).hex() for _ in range(3)]
+    client = client_of()
+
+    def give(answer: Callable[[bytes], Reply]) -> None:
+        server.answer = answer
+        client.record("theme", "dark")
+        client.flush()
+        clock.now += DAY
+
+    server.device = ids[0]
+    give(server.dead)
+    clock.now += 3 * DAY  # beyond its grace
+    server.device = ids[1]
+    give(server.accepted)
+    give(lambda body: server.signed(body, status=401, verdict="identity_revoked", reports=[]))
+    server.device = ids[2]
+    give(server.accepted)
+    assert kept(tmp_path)["former"] == b"".join(bytes.fromhex(i) + server.key for i in ids[:2])
+    assert not client.preview().leaving and server.erasures == []
+    server.erasure = server.dead
+    assert not client.erase()
+    server.erasure = server.erased
+    assert client.erase()
+    assert [json.loads(body)["device"] for body in server.erasures] == [ids[0], *ids]
+    assert kept(tmp_path).keys() == {"secret", "seal", "erased_from"}
+    held = bytes_of(tmp_path / "state")
+    assert [i for i in ids if bytes.fromhex(i) in held] == []
+
+
 def test_after_opting_in_again_the_farewell_comes_before_everything_else(
     client_of: MakeClient, server: Any, both: Registry, clock: Any, tmp_path: Path
 ) -> None:
@@ -348,6 +381,25 @@ def test_marks_of_a_block_and_of_the_future_stay(
     assert sorted(epoch for _, epoch in found) == expected and len(expected) < len(marks) + 1
     others = rows(tmp_path, "SELECT metric, epoch FROM marks WHERE metric != 'home_page'")
     assert sorted(others) == [("asked", 0), ("gone", today - 30)]
+
+
+def test_what_is_asked_once_is_not_answered_by_two_lives_however_long_it_is_prolonged(
+    client_of: MakeClient, server: Any, clock: Any, registry_of: Any
+) -> None:
+    old = registry_of(epoch='"once"')  # expires on 2026-12-08
+    new = registry_of(epoch='"once"', expires="2027-12-08")
+    assert old.metrics["theme"].fingerprint == new.metrics["theme"].fingerprint
+    client = client_of(old)
+    client.record("theme", "dark")
+    assert client.flush()
+    clock.now += 60 * DAY
+    assert client_of(old).erase()  # by an app that knows of no prolongation
+    clock.now += DAY
+    again = client_of(new)
+    again.record("theme", "dark")
+    assert again.flush()
+    assert again.dropped == {"already_reported": 1}
+    assert len(server.reports) == 1
 
 
 def test_remembered_answers_are_drawn_anew_and_paid_anew(

@@ -305,6 +305,39 @@ def test_a_broken_rule_of_a_metric_is_named(
     refused(text(kind, **keys), f"metrics.m.{key}", rule)
 
 
+TEXTS = {
+    "project.name": PROJECT.replace('"a"', '"{}"') + text().removeprefix(PROJECT),
+    "project.contact": PROJECT.replace('"c"', '"{}"') + text().removeprefix(PROJECT),
+    "metrics.m.question": text(question='"{}"'),
+    "metrics.m.owners": text(owners='["o", "{}"]'),
+    "metrics.m.values": text(values='["a", "{}", "c"]'),
+    "metrics.m.candidates": text("string", candidates='["https://example.org", "{}"]'),
+    "metrics.m.missing": text("string", missing='"{}"'),
+    "metrics.m.when_absent": text("string", when_absent='"{}"'),
+}
+CONTROLS = ("0000", "0001", "0009", "000A", "000D", "001B", "001F", "007F", "0080", "0085", "009F")
+
+
+@pytest.mark.parametrize("key", TEXTS)
+@pytest.mark.parametrize("code", [*CONTROLS, "FFFE", "FFFF"])
+def test_a_text_with_a_control_character_is_refused(key: str, code: str) -> None:
+    hostile = TEXTS[key].replace("{}", f"before\\u{code}after")
+    error = refused(hostile, key, "must hold no control characters")
+    assert error.value == f"before{chr(int(code, 16))}after"
+    assert str(error).isprintable() and repr(error.value) in str(error)
+
+
+@pytest.mark.parametrize("key", ["catch_all", "missing"])
+def test_an_answer_that_others_stand_for_has_no_control_character_either(key: str) -> None:
+    refused(text(**{key: '"c\\u0000"'}), f"metrics.m.{key}", "must be one of values")
+
+
+@pytest.mark.parametrize("key", TEXTS)
+@pytest.mark.parametrize("code", ["0020", "007E", "00A0", "200D", "2028", "FFFD", "1F600"])
+def test_all_other_characters_may_be_in_a_text(key: str, code: str) -> None:
+    loads(TEXTS[key].replace("{}", f"before\\U{code:0>8}after"))
+
+
 def test_the_figure_in_a_complaint_about_epsilon_is_enough_when_written() -> None:
     # ln 3 is 1.0986122...: a figure rounded to nearest would be refused again.
     two_coins = "{ name = 'randomized_response', p_true = 0.75, p_false = 0.25 }"

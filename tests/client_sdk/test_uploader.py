@@ -19,9 +19,10 @@ from client_sdk.ledger import Ledger
 from client_sdk.report import MAX_BATCH_BYTES, MAX_BATCH_REPORTS
 from client_sdk.state import State
 from client_sdk.transport import Reply
-from client_sdk.uploader import Outcome, Uploader
+from client_sdk.uploader import REFUSED_DAYS, Outcome, Uploader
 
 ROOT = Path(__file__).parents[2]
+DAY = 86_400
 NOW = 1_796_083_200.0  # 2026-12-01
 
 
@@ -128,7 +129,93 @@ def test_overdue_reports_are_dropped_and_counted(state: State, server: Any) -> N
     assert run(state, server, refused, now=NOW + 6).kind == "done"
     assert refused == {"too_old": 2}
     assert json.loads(server.bodies[-1])["reports"] == [{"c": 3}]
-    assert json.loads(server.bodies[-1])["sequence"] == 2
+    # Nothing has shown that the server knows the first identity: another one begins with 1.
+    assert json.loads(server.bodies[-1])["sequence"] == 1
+    assert server.enrolments == 2
+
+
+def give_up_unanswered(state: State, server: Any) -> None:
+    server.answer = lambda body: Reply(400, b"{}")
+    spool(state, '{"lost":1}', keep_until=NOW + 30 * DAY)
+    for now in (NOW, NOW + REFUSED_DAYS * DAY):
+        run(state, server, now=now)
+
+
+def let_be_overdue(state: State, server: Any) -> None:
+    server.answer = server.dead
+    spool(state, '{"lost":1}')
+    for now in (NOW, NOW + 2):
+        run(state, server, now=now)
+
+
+def be_overdue_before_enrolment(state: State, server: Any) -> None:
+    server.enrolment = server.dead
+    let_be_overdue(state, server)
+    server.enrolment = server.identity
+
+
+def withdraw(state: State, server: Any) -> None:
+    server.answer = server.dead
+    spool(state, '{"lost":1}')
+    run(state, server)
+    assert state.withdraw() == 1
+
+
+LOSSES = {
+    "unanswered": give_up_unanswered,
+    "overdue": let_be_overdue,
+    "overdue before enrolment": be_overdue_before_enrolment,
+    "withdrawn": withdraw,
+}
+
+
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+def test_every_identity_begins_with_the_first_sequence_number(
+    lose: Callable[[State, Any], None], state: State, server: Any
+) -> None:
+    """Else a server that was restored takes it for a device whose record was lost."""
+    secret = state.secret
+    for life in range(3):
+        server.device = f"{life:032x}"
+        lose(state, server)
+    assert state.queued() == 0
+    server.device, server.answer = "5" * 32, server.accepted
+    spool(state, '{"kept":1}', keep_until=NOW + 30 * DAY)
+    assert run(state, server, now=NOW + 5).kind == "done"
+    sent = json.loads(server.bodies[-1])
+    assert (sent["device"], sent["sequence"], sent["reports"]) == ("5" * 32, 1, [{"kept": 1}])
+    assert state.secret == secret
+
+
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+def test_an_identity_that_the_server_has_answered_is_kept_when_a_batch_is_lost(
+    lose: Callable[[State, Any], None], state: State, server: Any
+) -> None:
+    spool(state, '{"first":1}')
+    run(state, server)
+    lose(state, server)
+    server.answer = server.accepted
+    spool(state, '{"kept":1}', keep_until=NOW + 30 * DAY)
+    assert run(state, server, now=NOW + 5).kind == "done"
+    sent = json.loads(server.bodies[-1])
+    assert (sent["device"], sent["sequence"], server.enrolments) == (server.device, 3, 1)
+
+
+def test_a_batch_that_is_withdrawn_during_the_enrolment_is_not_sent(
+    state: State, server: Any
+) -> None:
+    def enrolled_late() -> Reply:
+        assert state.withdraw() == 1
+        reply: Reply = server.identity()
+        return reply
+
+    spool(state, '{"lost":1}')
+    server.enrolment = enrolled_late
+    assert run(state, server) == Outcome("later")
+    assert server.bodies == []
+    spool(state, '{"kept":1}')
+    assert run(state, server).kind == "done"
+    assert json.loads(server.bodies[-1])["sequence"] == 1
 
 
 def test_the_servers_figure_is_adopted_only_upwards(state: State, server: Any) -> None:
