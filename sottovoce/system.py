@@ -145,8 +145,14 @@ def free_port(host: str = "127.0.0.1", wanted: int = 0) -> int:
         return int(probe.getsockname()[1])
 
 
-def releases_directory() -> Path:
-    """Return where this process finds and puts releases."""
+def releases_directory(data: Path | None = None) -> Path:
+    """Return where this process finds and puts releases.
+
+    Args:
+        data: Directory of `sottovoce up`; None: the environment names the place.
+    """
+    if data is not None:
+        return data / "releases"
     return Path(os.environ.get(RELEASES_VARIABLE, "releases"))
 
 

@@ -8,9 +8,10 @@ METRIC --change EPOCH EPOCH: by how much shares have changed. METRIC --average E
 over epochs. Both with errors that hold although the same devices report again and again.
 --schema: the JSON schema of release files.
 
-verify: check every release's signature, and that tables say what the signed documents say. The
-public keys are those of --keys, else of the server's key file if it is here, else those that lie
-beside the releases, which show changes but not a forger of both. Exit status 1 if there is a fault.
+verify [METRIC]: check every release's signature, and that tables say what the signed documents say;
+pages and pictures are drawn from the documents and are not checked. The public keys are those of
+--keys, else of the server's key file if it is here, else those that lie beside the releases, which
+show changes but not a forger of both. Exit status 1 if there is a fault.
 """
 
 import argparse
@@ -31,11 +32,19 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("metric", nargs="?", help="only this metric; or `verify`")
-    parser.add_argument("epoch", nargs="?", help="only this epoch, like 2026-W49")
+    parser.add_argument(
+        "epoch", nargs="?", help="only this epoch, like 2026-W49; after `verify`, only this metric"
+    )
     parser.add_argument(
         "--releases",
         type=Path,
         help="directory of the release files (SOTTOVOCE_RELEASES, releases)",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="data directory of `sottovoce up`: its releases, and for verify its keys",
     )
     parser.add_argument(
         "--keys", type=Path, metavar="FILE", help="with verify: public keys (signing_keys.json)"
@@ -56,13 +65,13 @@ def run(args: argparse.Namespace) -> int:
     if args.schema:
         print(schema_text(), end="")
         return 0
-    directory = args.releases or releases_directory()
+    directory = args.releases or releases_directory(args.data)
     if not directory.is_dir():
-        raise ValueError(f"{directory} is no directory; --releases or SOTTOVOCE_RELEASES names it")
+        raise ValueError(
+            f"{directory} is no directory; --releases, --data or SOTTOVOCE_RELEASES names it"
+        )
     if args.metric == "verify" and not (directory / "verify").is_dir():
-        from sottovoce.verify_releases import verify
-
-        return verify(directory, args.keys, as_json=args.json)
+        return _verify(directory, args)
     if args.keys is not None:
         raise ValueError("--keys goes with verify")
     found = [
@@ -70,19 +79,40 @@ def run(args: argparse.Namespace) -> int:
         for release in releases(directory)
         if args.metric in (None, release.metric) and args.epoch in (None, release.epoch)
     ]
+    failed = [
+        failure
+        for failure in failures(directory)
+        if args.metric in (None, failure.metric) and args.epoch in (None, failure.epoch)
+    ]
     if args.change or args.average:
         _across(found, args)
     elif args.csv is not None:
         _export(found, args.csv)
     elif args.json:
         print(json.dumps([release.to_dict() for release in found], indent=2, allow_nan=False))
-    elif args.epoch is not None:
+    elif args.epoch is not None and found:
         for release in found:
             _show(release)
     else:
-        failed = [f for f in failures(directory) if args.metric in (None, f.metric)]
         _list(found, failed)
+    if not found and not failed:
+        print(_nothing(args), file=sys.stderr)
     return 0 if found else 1
+
+
+def _verify(directory: Path, args: argparse.Namespace) -> int:
+    from sottovoce.verify_releases import own_key_file, verify
+
+    if args.change or args.average or args.csv is not None:
+        raise ValueError("verify goes with --keys, --releases, --data and --json only")
+    return verify(directory, args.epoch, args.keys, own_key_file(args.data), as_json=args.json)
+
+
+def _nothing(args: argparse.Namespace) -> str:
+    if args.metric is None:
+        return "Nothing is released yet."
+    named = " ".join(filter(None, (args.metric, args.epoch)))
+    return f"{named}: no such release; `sottovoce releases` lists them"
 
 
 def _list(found: "Sequence[Release]", failed: "Sequence[Failure]") -> None:
@@ -100,7 +130,8 @@ def _list(found: "Sequence[Release]", failed: "Sequence[Failure]") -> None:
         )
         for release in found
     ]
-    print(table(("metric", "epoch", "status", "n", "version"), rows, left=3))
+    if rows:
+        print(table(("metric", "epoch", "status", "n", "version"), rows, left=3))
     for failure in failed:
         print(f"FAILED {failure.metric} {failure.epoch}, {failure.tries} tries: {failure.reason}")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aggregator.keyring.keys import Keys
 from aggregator.tally import Tally
 from client_sdk.epochs import parse
 from client_sdk.registry import loads
@@ -13,10 +14,10 @@ from estimator.estimate import estimate
 from estimator.releases.failures import note
 from estimator.releases.files import write
 from estimator.releases.release import compose
+from estimator.releases.signatures import write_public_keys
 from sottovoce.__main__ import main
 
-THEME = loads(
-    """
+REGISTRY = """
 schema = 1
 [project]
 name = "shop-app"
@@ -35,7 +36,7 @@ owners = ["ui-team@example.org"]
 starts = 2026-11-02
 expires = 2027-12-31
 """
-).metrics["theme"]
+THEME = loads(REGISTRY).metrics["theme"]
 
 
 @pytest.fixture
@@ -98,6 +99,55 @@ def test_what_failed_is_listed_first_until_it_succeeds(folder, capsys) -> None:
     assert "FAILED theme 2026-W51, 2 tries: could not be closed: shard 3 is away" in shown
     assert main([*where, "other"]) == 1
     assert "FAILED" not in capsys.readouterr().out
+    assert main([*where, "theme", "2026-W51"]) == 1
+    assert "FAILED theme 2026-W51" in capsys.readouterr().out
     note(folder, "theme", "2026-W51", [], 120.0)
     main(where)
     assert "FAILED" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named", [["nosuch"], ["theme", "2026-W01"], ["verify", "nosuch"]])
+def test_a_release_that_is_not_there_is_named_and_not_shown_as_an_empty_table(
+    folder, capsys, named
+) -> None:
+    assert main(["releases", *named, "--releases", str(folder)]) != 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no such release; `sottovoce releases` lists them" in printed.err
+
+
+def test_an_empty_directory_is_said_to_be_empty(tmp_path, capsys) -> None:
+    assert main(["releases", "--releases", str(tmp_path)]) == 1
+    assert capsys.readouterr() == ("", "Nothing is released yet.\n")
+
+
+def test_verifying_without_any_keys_says_where_they_were_looked_for(
+    folder, capsys, monkeypatch
+) -> None:
+    monkeypatch.setenv("SOTTOVOCE_KEYS_FILE", str(folder / "keys.json"))
+    assert main(["releases", "verify", "--releases", str(folder)]) == 2
+    told = capsys.readouterr().err
+    assert "no public keys to verify with" in told and "--keys" in told and "Errno" not in told
+    missing = str(folder / "none.json")
+    assert main(["releases", "verify", "--keys", missing, "--releases", str(folder)]) == 2
+    assert f"{missing} does not exist" in capsys.readouterr().err
+
+
+def test_one_metric_is_verified_alone_and_it_is_said_what_is_checked(
+    folder, capsys, monkeypatch
+) -> None:
+    monkeypatch.setenv("SOTTOVOCE_KEYS_FILE", str(folder / "none.json"))
+    signing = Keys.load_or_create(folder / "keys.json").signing
+    write_public_keys(folder, signing.public)
+    other = loads(REGISTRY.replace("metrics.theme", "metrics.other")).metrics["other"]
+    tally = Tally(np.array([12000]), 1000 * np.array([[6, 3, 3]]))
+    epoch = parse("week", "2026-W48")
+    write(compose(other, "shop-app", epoch, estimate(other, tally)), folder, signing)
+    assert main(["releases", "verify", "other", "--releases", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert "1 releases, all good" in told
+    assert "Not checked: pages and pictures" in told
+    assert main(["releases", "verify", "theme", "--releases", str(folder)]) == 1
+    told = capsys.readouterr().out
+    assert "3 releases, 3 problems" in told and "other" not in told
+    assert main(["releases", "verify", "theme", "--csv", "-", "--releases", str(folder)]) == 2
