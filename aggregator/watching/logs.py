@@ -37,6 +37,8 @@ def configure(role: str, settings: ServerSettings, stream: TextIO) -> None:
         JsonFormatter(role) if form == "json" else logging.Formatter(_TEXT, "%H:%M:%S")
     )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    # It tells of every run of every job, two lines a minute; what a job does, it logs itself.
+    logging.getLogger("apscheduler").setLevel(logging.WARNING)
 
 
 class JsonFormatter(logging.Formatter):
