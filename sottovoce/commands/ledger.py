@@ -9,19 +9,9 @@ server keeps about one device, for ever; releases and tallies hold no id and sta
 
 import argparse
 import json
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from aggregator.administration.admin_log import AdminLog
-    from aggregator.catalogue import Catalogue
-    from aggregator.store import Store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,47 +57,10 @@ def run(args: argparse.Namespace) -> int:
     return _all(args)
 
 
-@contextmanager
-def _server_side(
-    data: Path | None, *, restored: bool
-) -> "Iterator[tuple[Store, Catalogue, AdminLog]]":
-    """Open the store of the environment, or of `sottovoce up`; a restored one is not refused."""
-    from aggregator.administration.admin_log import AdminLog
-    from aggregator.catalogue import Catalogue
-    from aggregator.keyring.keys import Keys
-    from aggregator.machine.embedded import EmbeddedServer
-    from aggregator.settings import ServerSettings
-    from aggregator.store import Store
-
-    settings = ServerSettings.from_env(os.environ)
-    server = None
-    if data is not None:
-        if not (data / "keys.json").exists():
-            raise ValueError(f"--data must be the directory of `sottovoce up`, {data} has no keys")
-        server = EmbeddedServer.start(data / "store")
-        settings = replace(settings, redis_url=server.url, keys_file=data / "keys.json")
-    try:
-        pseudonym_key = Keys.load(settings.keys_file).pseudonym_key
-        store = Store.connect(settings, pseudonym_key)
-        log = AdminLog.beside(settings.keys_file, pseudonym_key)
-        if restored:
-            store.check_shape()
-        else:
-            store.check()
-        catalogue = Catalogue(store, record=log.record)
-        if settings.metrics_file is not None:
-            catalogue.register(settings.metrics_file.read_text(encoding="utf-8"))
-        catalogue.load()
-        yield store, catalogue, log
-        store.close()
-    finally:
-        if server is not None:
-            server.stop()
-
-
 def _recover(args: argparse.Namespace) -> int:
     from aggregator.recovery.restore import recover
     from client_sdk import load
+    from sottovoce.connect import server_side
 
     try:
         day = date.fromisoformat(args.restored_from)
@@ -116,11 +69,12 @@ def _recover(args: argparse.Namespace) -> int:
             f"--restored-from must be a day like 2026-11-29, got {args.restored_from!r}"
         ) from error
     texts = [load(path).text for path in args.metrics]
-    with _server_side(args.data, restored=True) as (store, catalogue, log):
+    with server_side(args.data, restored=True) as opened:
         for text in texts:
-            catalogue.register(text)
-        done = recover(store, catalogue.current(), day, time.time(), log.record)
-        log.anchor(store.log_heads)
+            opened.catalogue.register(text)
+        versions = opened.catalogue.current()
+        done = recover(opened.store, versions, day, time.time(), opened.log.record)
+        opened.log.anchor(opened.store.log_heads)
     charged = done.charged
     if args.json:
         document = {
@@ -156,11 +110,12 @@ def _own(directory: Path, as_json: bool) -> int:
 
 def _erase(args: argparse.Namespace) -> int:
     from aggregator.recovery.erasure import erase
+    from sottovoce.connect import server_side
 
     device = _device("--erase", args.erase)
-    with _server_side(args.data, restored=False) as (store, catalogue, log):
-        log.record("device_erased")  # which one is nobody's business any more
-        had_record = erase(store, catalogue.current(), device, time.time())
+    with server_side(args.data) as opened:
+        opened.log.record("device_erased")  # which one is nobody's business any more
+        had_record = erase(opened.store, opened.catalogue.current(), device, time.time())
     if args.json:
         print(json.dumps({"verdict": "erased", "had_record": had_record}))
         return 0
@@ -181,13 +136,14 @@ def _device(option: str, text: str) -> str:
 
 def _one(args: argparse.Namespace) -> int:
     from estimator.ledger.spending import Prices
+    from sottovoce.connect import server_side
     from sottovoce.lifetimes import composed_in_words
 
     device = _device("--device", args.device)
-    with _server_side(args.data, restored=False) as (store, catalogue, _):
-        versions = catalogue.current()
+    with server_side(args.data) as opened:
+        versions = opened.catalogue.current()
         prices = Prices.of(versions.metrics.values())
-        account = store.accounts.of(device, prices.memos)
+        account = opened.store.accounts.of(device, prices.memos)
     cap = versions.cap / 1e6
     if account is None:
         if args.json:
@@ -212,13 +168,14 @@ def _one(args: argparse.Namespace) -> int:
 
 def _all(args: argparse.Namespace) -> int:
     from estimator.ledger.spending import Prices, spending
+    from sottovoce.connect import server_side
     from sottovoce.lifetimes import spending_in_words
 
-    with _server_side(args.data, restored=False) as (store, catalogue, _):
-        versions = catalogue.current()
+    with server_side(args.data) as opened:
+        versions = opened.catalogue.current()
         prices = Prices.of(versions.metrics.values())
-        accounts = store.accounts.all(prices.memos)
-        reports = store.accounts.reports()
+        accounts = opened.store.accounts.all(prices.memos)
+        reports = opened.store.accounts.reports()
         found = spending(accounts, reports, prices, versions.cap, versions.cheapest)
     print(json.dumps(found.to_dict(), indent=2) if args.json else spending_in_words(found))
     return 0

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aggregator.administration.admin_log import Entry, Findings
-    from aggregator.settings import ServerSettings
     from aggregator.store.log_heads import Head
 
 
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     log = AdminLog.beside(settings.keys_file, keys.pseudonym_key)
     if args.action == "list":
         return _list(log.findings().entries, args.last, args.json)
-    with _heads(settings, keys.pseudonym_key, args.data) as heads:
+    with _heads(keys.pseudonym_key, args.data) as heads:
         found = log.findings() if heads is None else log.compared(heads)
     if heads is None:
         note = "not compared with the store: REDIS_URL is not set, so a cut-off end is not found"
@@ -60,18 +59,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _heads(
-    settings: "ServerSettings", pseudonym_key: bytes, data: Path | None
-) -> "Iterator[Mapping[str, Head] | None]":
+def _heads(pseudonym_key: bytes, data: Path | None) -> "Iterator[Mapping[str, Head] | None]":
     """Read what the store of the environment, or of `sottovoce up`, has seen; None without one."""
-    from aggregator.machine.embedded import EmbeddedServer
     from aggregator.store import Store
+    from sottovoce.connect import settings_with_store
 
-    server = None
-    if data is not None:
-        server = EmbeddedServer.start(data / "store")
-        settings = replace(settings, redis_url=server.url)
-    try:
+    with settings_with_store(data) as settings:
         if settings.redis_url is None:
             yield None
             return
@@ -79,9 +72,6 @@ def _heads(
         store.check_shape()
         yield store.log_heads.all()
         store.close()
-    finally:
-        if server is not None:
-            server.stop()
 
 
 def _with_noted(found: "Findings", noted: str) -> "Findings":

@@ -41,9 +41,10 @@ def run(args: argparse.Namespace) -> int:
     from estimator.notices import outbox
     from sottovoce.connect import connect
     from sottovoce.notifications import notifier
+    from sottovoce.system import releases_directory
 
     settings, store, _ = connect()
-    notify = notifier(settings, store)
+    notify = notifier(settings, store, releases_directory())
     if args.dry_run:
         _print(notify.preview(_midnight(args.since)), args.json)
         return 0

@@ -1,7 +1,8 @@
 """Publish every due epoch now, or close one early with --close, irrevocably.
 
 After --close METRIC EPOCH, reports of that epoch and of earlier ones are refused as epoch_closed.
---dry-run says what is due and changes nothing. Exit status 1 if a release failed.
+--dry-run says what is due and changes nothing. --data DIR works on what `sottovoce up` has there,
+running or not. Exit status 1 if a release failed.
 """
 
 import argparse
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from estimator.due import Due
     from estimator.publish import Outcome
+    from estimator.source import StoreSource
+    from sottovoce.connect import ServerSide
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,27 +36,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="directory of the release files (SOTTOVOCE_RELEASES, releases)",
     )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="data directory of `sottovoce up`, instead of the environment's store, keys, releases",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    from estimator.due import close_due, due
-    from estimator.publish import publish_due, publish_epoch
-    from estimator.publish_figures import note
+    from estimator.due import due
     from estimator.source import StoreSource
-    from sottovoce.connect import admin_log, connect, signing
+    from sottovoce.connect import server_side
     from sottovoce.system import releases_directory
 
-    directory = args.releases or releases_directory()
-    settings, store, catalogue = connect()
-    source = StoreSource(store, catalogue)
-    now = time.time()
-    if args.dry_run:
-        _print_due(list(due(source, directory, now)), args.json)
-        return 0
-    if args.close:
-        metric, epoch = args.close
-        log = admin_log(settings)
+    directory = args.releases or releases_directory(args.data)
+    with server_side(args.data) as opened:
+        source = StoreSource(opened.store, opened.catalogue)
+        now = time.time()
+        if args.dry_run:
+            _print_due(list(due(source, directory, now)), args.json)
+            return 0
+        outcomes = _publish(opened, source, directory, now, args.close)
+    _print(outcomes, args.json)
+    return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0
+
+
+def _publish(
+    opened: "ServerSide",
+    source: "StoreSource",
+    directory: Path,
+    now: float,
+    close: "Sequence[str] | None",
+) -> "Sequence[Outcome]":
+    from estimator.due import close_due
+    from estimator.publish import publish_due, publish_epoch
+    from estimator.publish_figures import note
+    from sottovoce.connect import signing
+
+    keys = signing(opened.settings)
+    if close is not None:
+        metric, epoch = close
         outcomes = publish_epoch(
             source,
             directory,
@@ -61,19 +85,18 @@ def run(args: argparse.Namespace) -> int:
             metric,
             epoch,
             early=True,
-            record=log.record,
-            signing=signing(settings),
+            record=opened.log.record,
+            signing=keys,
         )
-        log.anchor(store.log_heads)
-    else:
-        source.close_again()
-        source.erase_again(now)
-        close_due(source, now)
-        with Progress("epochs") as progress:
-            outcomes = publish_due(source, directory, now, progress.set, signing(settings))
-        note(store.figures, outcomes, now)
-    _print(outcomes, args.json)
-    return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0
+        opened.log.anchor(opened.store.log_heads)
+        return outcomes
+    source.close_again()
+    source.erase_again(now)
+    close_due(source, now)
+    with Progress("epochs") as progress:
+        outcomes = publish_due(source, directory, now, progress.set, keys)
+    note(opened.store.figures, outcomes, now)
+    return outcomes
 
 
 def _print_due(found: "Sequence[Due]", as_json: bool) -> None:
