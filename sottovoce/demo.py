@@ -230,7 +230,7 @@ def _print_release(release: Release, truth: list[float]) -> tuple[int, int]:
         print(f"and {len(entries) - len(shown)} more; {sum(map(bool, held))} of {len(held)} inside")
     if hidden:
         print(
-            f"Not to be told from nothing at this n: {len(hidden)} of {len(entries)} values, "
+            f"Not significant at this n: {len(hidden)} of {len(entries)} values, "
             f"the most frequent of them with a true share of {percent(max(hidden))}."
         )
     return sum(map(bool, held)), len(held)

@@ -8,6 +8,9 @@ from sottovoce.table import percent, table
 if TYPE_CHECKING:
     from estimator.releases.across_epochs import AcrossEpochs
 
+UNLISTED_SHOWN = "(not listed)"
+"""How tables name strings that are no candidates, all together."""
+
 
 def print_entries(
     entries: Sequence[Mapping[str, Any]],
@@ -23,7 +26,7 @@ def print_entries(
         truth: The true share of each entry, in the same order.
         most: Print only the first so many.
     """
-    header = ["value", "estimate", "std. error", f"{100 * level:g} % interval", "seen"]
+    header = ["value", "estimate", "std. error", f"{100 * level:g} % interval", "significant"]
     if truth is not None:
         header += ["truth", "inside"]
     rows = []
@@ -33,7 +36,7 @@ def print_entries(
             percent(entry["share"]),
             percent(entry["standard_error"]),
             _interval(entry["interval"]),
-            _seen(entry["significant"]),
+            _judged(entry["significant"]),
         ]
         if truth is not None:
             row += [percent(truth[position]), _inside(entry["interval"], truth[position])]
@@ -53,7 +56,7 @@ def print_combined(result: "AcrossEpochs", what: str) -> None:
             percent(entry.standard_error),
             _interval(entry.interval),
         ]
-        rows.append([*row, _seen(entry.significant)] if judged else row)
+        rows.append([*row, _judged(entry.significant)] if judged else row)
     print(table([*header, "changed"] if judged else header, rows))
 
 
@@ -64,7 +67,7 @@ def inside(interval: Sequence[float] | None, truth: float) -> bool | None:
 
 def _named(value: object) -> str:
     if value is None:
-        return "(other)"
+        return UNLISTED_SHOWN
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -72,7 +75,7 @@ def _interval(ends: Sequence[float] | None) -> str:
     return "-" if ends is None else f"[{100 * ends[0]:6.2f}, {100 * ends[1]:6.2f}]"
 
 
-def _seen(significant: bool | None) -> str:
+def _judged(significant: bool | None) -> str:
     return "-" if significant is None else ("yes" if significant else "no")
 
 

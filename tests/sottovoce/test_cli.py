@@ -143,6 +143,26 @@ def test_estimate_prints_a_table_for_people(tmp_path, capsys):
     assert "90 % interval" in shown and "-3.46 %" in shown
 
 
+def test_tables_use_the_words_of_release_files(tmp_path, capsys):
+    metric = {
+        "type": "string",
+        "candidates": ["a", "b"],
+        "mechanism": {
+            "name": "rappor",
+            "bits": 8,
+            "hashes": 2,
+            "cohorts": 1,
+            "epsilon": 1.0,
+            "epsilon_permanent": 2.0,
+        },
+    }
+    path = document(tmp_path, metric=metric, counts=[[400, 300, 350, 360, 350, 340, 350, 370]])
+    assert main(["estimate", path]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()[1:]
+    assert header.split()[:2] == ["value", "estimate"] and header.split()[-1] == "significant"
+    assert rows[-1].startswith("(not listed)")
+
+
 def test_a_gap_is_not_a_zero(tmp_path, capsys):
     path = document(tmp_path, reports=[0], counts=[[0] * 5])
     assert main(["estimate", path, "--json"]) == 0
