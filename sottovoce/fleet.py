@@ -31,6 +31,7 @@ from client_sdk.randomness import Coin
 from client_sdk.recorder import device_cohort, permanent_response
 from client_sdk.report import Report, encode_batch, encode_erasure, report_to_json
 from client_sdk.sealed_transport import transport_for
+from client_sdk.spreading import is_turn, takes_part
 from client_sdk.transport import HttpTransport, Reply, Transport
 from sottovoce.population import Population, recordable
 
@@ -71,15 +72,22 @@ class Tour:
     Attributes:
         devices: Devices that delivered.
         reports: Verdicts of the server, per report.
+        dropped: Values that devices did not report, by reason: not_sampled, not_its_turn.
+        held: Reports of complete clients that may not leave before their epoch ends, and so were
+            not delivered.
     """
 
     devices: int = 0
     reports: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    held: int = 0
 
     def add(self, other: "Tour") -> None:
         """Count another tour's devices too."""
         self.devices += other.devices
         self.reports.update(other.reports)
+        self.dropped.update(other.dropped)
+        self.held += other.held
 
 
 Progress = Callable[[int], None]
@@ -168,7 +176,14 @@ def _simulated_slice(plan: Plan, first: int, size: int) -> Tour:
     now = time.time() if plan.now is None else plan.now
     for values in _values(plan, first, size):
         secret = os.urandom(SECRET_BYTES)
-        reports = [_report(registry.metrics[name], secret, v, now) for name, v in values.items()]
+        reports = []
+        for name, text in values.items():
+            metric = registry.metrics[name]
+            reason = _refusal(metric, secret, now)
+            if reason is None:
+                reports.append(_report(metric, secret, text, now))
+            else:
+                tour.dropped[reason] += 1
         if reports:
             tour.reports.update(_deliver(transport, reports, plan.erase))
         tour.devices += 1
@@ -176,8 +191,20 @@ def _simulated_slice(plan: Plan, first: int, size: int) -> Tour:
     return tour
 
 
+def _refusal(metric: Metric, secret: bytes, now: float) -> str | None:
+    """Return why a device leaves a metric out, as its secret decides; None if it reports."""
+    if not takes_part(secret, metric):
+        return "not_sampled"
+    if not is_turn(secret, metric, current_epoch(metric, now)):
+        return "not_its_turn"
+    return None
+
+
 def _report(metric: Metric, secret: bytes, text: str, now: float) -> str:
-    """Randomize one value as a complete client does, without a state."""
+    """Randomize one value as a complete client does, without a state.
+
+    What a complete client would hold back until its epoch has ended leaves at once.
+    """
     encoded, _ = metric.encode(recordable(metric, text))
     cohort = device_cohort(secret, metric)
     coin = Coin()
@@ -256,14 +283,26 @@ def _complete_client(
     for name, text in values.items():
         client.record(name, recordable(registry.metrics[name], text))
     deadline = time.monotonic() + _PATIENCE_SECONDS
+    held = 0
     while not client.flush(timeout_seconds=20.0):
+        held = _held(client, time.time() if plan.now is None else plan.now)
+        if held:
+            break
         status = client.status()
         if time.monotonic() > deadline or status.summary != "collecting":
             raise TransportError(f"a complete client could not deliver: {status}")
         time.sleep(0.5)
-    refused = client.status().refused
+    status = client.status()
+    refused, dropped = status.refused, status.dropped
     if plan.erase and not client.erase(_PATIENCE_SECONDS):
         raise TransportError("the server did not confirm that it has erased a complete client")
     client.close()
-    accepted = len(values) - sum(refused.values())
-    return Tour(1, Counter({"accepted": accepted, **refused}))
+    accepted = len(values) - sum(refused.values()) - sum(dropped.values()) - held
+    return Tour(1, Counter({"accepted": accepted, **refused}), Counter(dropped), held)
+
+
+def _held(client: Client, now: float) -> int:
+    """Return how many reports wait for their epoch's end; 0 while others wait to be sent."""
+    preview = client.preview()
+    held = sum(report.not_before > now for report in preview.waiting)
+    return held if preview.upload is None and held == len(preview.waiting) else 0

@@ -71,6 +71,31 @@ def shipped(name: str) -> Population:
     return read(Path(str(files("sottovoce") / "populations" / f"{name}.csv")))
 
 
+def named(source: str) -> Population:
+    """Read a population file, or one that is shipped.
+
+    Args:
+        source: A path, or a shipped population's name.
+
+    Raises:
+        ValueError: There is neither, or a line is not as `read` wants it.
+    """
+    if Path(source).exists():
+        return read(Path(source))
+    if source not in shipped_names():
+        raise ValueError(
+            f"{source}: no such file, and no shipped population of that name "
+            f"({', '.join(shipped_names())})"
+        )
+    return shipped(source)
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the populations that come with the package."""
+    found = (files("sottovoce") / "populations").iterdir()
+    return sorted(Path(each.name).stem for each in found if each.name.endswith(".csv"))
+
+
 def uniform(metric: Metric) -> Population:
     """Return equal shares over a metric's labels or candidates."""
     values = tuple(_text(label) for label in metric.labels or metric.candidates) or ("",)
@@ -78,14 +103,48 @@ def uniform(metric: Metric) -> Population:
 
 
 def recordable(metric: Metric, text: str) -> Label | float:
-    """Return what an app would pass to `record` for a population's value."""
+    """Return what an app would pass to `record` for a population's value.
+
+    For a number the population may give a bucket, as labels print it: its middle is recorded.
+
+    Raises:
+        ValueError: The metric takes no such value.
+    """
     if metric.type == "boolean":
         return text == "true"
-    if metric.type == "number":
-        return float(text)
-    if metric.labels and isinstance(metric.labels[0], int):
-        return int(text)
+    try:
+        if metric.type == "number":
+            if text in metric.index_of:
+                bucket = metric.index_of[text]
+                return float((metric.edges[bucket] + metric.edges[bucket + 1]) / 2)
+            return float(text)
+        if metric.labels and isinstance(metric.labels[0], int):
+            return int(text)
+    except ValueError as error:
+        raise ValueError(f"{metric.name} takes a {metric.type}, got {text!r}") from error
     return text
+
+
+def truth(metric: Metric, population: Population) -> dict[str, float]:
+    """Return the share of devices that hold each value which a release of the metric lists.
+
+    Strings that are no candidates, if the population holds any, are together under UNLISTED.
+
+    Raises:
+        ValueError: The metric takes no such value as the population has.
+    """
+    listed = [_text(label) for label in metric.labels or metric.candidates]
+    shares = dict.fromkeys(listed, 0.0)
+    for value, share in zip(population.values, population.shares.tolist(), strict=True):
+        answer = recordable(metric, value)
+        if metric.labels:
+            index, _ = metric.encode(answer)
+            assert isinstance(index, int)
+            name = listed[index]
+        else:
+            name = value if value in shares else UNLISTED
+        shares[name] = shares.get(name, 0.0) + share
+    return shares
 
 
 def _text(value: object) -> str:

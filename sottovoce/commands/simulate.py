@@ -3,19 +3,24 @@
 Each device draws a value per metric from a population (by default all values alike), randomizes
 it with the SDK's own code and delivers one batch. `--complete` of them are full SDK clients with
 state on disk. What was true is printed, to compare with what the server publishes.
+
+With `every` and `sample` only devices report whose turn it is, as in the field. Reports of metrics
+with `when_absent` may not leave before the epoch ends: the simulated devices act as if it had, the
+full clients hold them back, and they end with the command.
 """
 
 import argparse
 import json
 import os
-import sys
-from pathlib import Path
+from collections.abc import Mapping
 
 from client_sdk import load
-from sottovoce.fleet import Plan
+from sottovoce.estimates import UNLISTED_SHOWN
+from sottovoce.fleet import Plan, Tour
 from sottovoce.fleet import run as run_fleet
-from sottovoce.population import read, shipped, uniform
+from sottovoce.population import UNLISTED, named, truth, uniform
 from sottovoce.progress import Progress
+from sottovoce.table import percent, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     for name in ("devices", "processes"):
         if getattr(args, name) < 1:
             raise ValueError(f"--{name} must be at least 1, got {getattr(args, name)}")
+    if args.complete < 0:
+        raise ValueError(f"--complete must be at least 0, got {args.complete}")
     registry = load(args.metrics)
     populations = {name: uniform(metric) for name, metric in registry.metrics.items()}
     for option in args.population:
@@ -56,20 +63,38 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(
                 f"--population must be METRIC=FILE with a known metric, got {option!r}"
             )
-        populations[name] = read(Path(source)) if Path(source).exists() else shipped(source)
+        populations[name] = named(source)
+    true = {name: truth(registry.metrics[name], each) for name, each in populations.items()}
     plan = Plan(registry.text, args.endpoint, args.write_key, populations, seed=args.seed)
     with Progress("devices", args.devices) as progress:
         tour = run_fleet(plan, args.devices, args.complete, args.processes, progress.advance)
-    truth = {
-        name: dict(zip(each.values, each.shares.tolist(), strict=True))
-        for name, each in populations.items()
-    }
     if args.json:
-        json.dump(
-            {"devices": tour.devices, "reports": dict(tour.reports), "truth": truth}, sys.stdout
-        )
-        print()
+        document = {
+            "devices": tour.devices,
+            "reports": dict(tour.reports),
+            "dropped": dict(tour.dropped),
+            "held": tour.held,
+            "truth": true,
+        }
+        print(json.dumps(document))
     else:
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in tour.reports.most_common())
-        print(f"{tour.devices} devices delivered their reports: {verdicts}")
+        _print(tour, true)
     return 0
+
+
+def _print(tour: Tour, true: Mapping[str, Mapping[str, float]]) -> None:
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in tour.reports.most_common())
+    print(f"{tour.devices} devices delivered their reports: {verdicts or 'none'}")
+    for reason, count in tour.dropped.most_common():
+        print(f"{count} values were not reported: {reason}")
+    if tour.held:
+        print(
+            f"{tour.held} reports of full clients were held back until their epoch ends "
+            "(when_absent), and are gone"
+        )
+    rows = [
+        (name, UNLISTED_SHOWN if value == UNLISTED else value, percent(share))
+        for name, shares in true.items()
+        for value, share in shares.items()
+    ]
+    print(table(("metric", "value", "truth"), rows, left=2))
