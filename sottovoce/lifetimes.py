@@ -45,10 +45,11 @@ def spending_in_words(found: Spending) -> str:
         "covers in addition when they changed. Reports that wait to be\nfolded, and charges added "
         "after a backup was restored, are in the distribution only."
     )
-    shown = (("that has spent most", found.highest), ("in the middle", found.median))
-    figures = [
-        composed_in_words(f"The device {which}", device) for which, device in shown if device
-    ]
+    shown = (
+        ("The device that has spent most", found.highest),
+        ("The median device", found.median),
+    )
+    figures = [composed_in_words(which, device) for which, device in shown if device]
     if figures:
         parts.append("\n".join(figures))
     return "\n\n".join(parts)

@@ -84,6 +84,12 @@ def _with_noted(found: "Findings", noted: str) -> "Findings":
     return replace(found, problems=(*found.problems, problem))
 
 
+_NAMED = {
+    ("registry_registered", "metrics"): "epsilon per report, or reserved whole if memoized",
+}
+"""How details are named to people that do not say by themselves what they count."""
+
+
 def _list(entries: "tuple[Entry, ...]", last: int | None, as_json: bool) -> int:
     if last is not None and last < 1:
         raise ValueError(f"--last must be at least 1, got {last}")
@@ -92,7 +98,10 @@ def _list(entries: "tuple[Entry, ...]", last: int | None, as_json: bool) -> int:
         print(json.dumps({"entries": [vars(entry) for entry in shown]}, indent=2))
         return 0
     for entry in shown:
-        details = ", ".join(f"{name}: {_short(value)}" for name, value in entry.details.items())
+        details = ", ".join(
+            f"{_NAMED.get((entry.act, name), name)}: {_short(value)}"
+            for name, value in entry.details.items()
+        )
         who = f"{entry.who}@{entry.host}"
         print(f"{entry.sequence:>4}  {entry.time}  {who:<16}  {entry.act}  {details}".rstrip())
     if not shown:

@@ -134,6 +134,7 @@ def test_the_fleet_as_json_and_in_words(place, capsys):
     words = ledger(place, capsys)
     assert "3 devices: lowest 1, median 8, 95th percentile 9, highest 9" in words
     assert "0 exhausted" in words and "not enforced" in words
+    assert "\nThe median device: 8 by" in words and "The device that has spent most: 9" in words
     assert "home_page" in words and "by plain addition, which is what the cap holds" in words
 
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.administration.admin_log import FILE_NAME
+from aggregator.administration.admin_log import FILE_NAME, AdminLog
+from aggregator.catalogue import Catalogue
 from aggregator.keyring.keys import Keys
+from aggregator.settings import ServerSettings
+from aggregator.store import Store
 from sottovoce.__main__ import main
 
 
@@ -129,3 +132,31 @@ def test_the_fold_worker_tells_the_store_every_minute(
         assert main(["fold"]) == 0
     status, told = verified(capsys)
     assert status == 0 and "note" not in told
+
+
+def test_what_a_registry_charges_is_listed_with_its_unit(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], redis_url: str
+) -> None:
+    keys = Keys.load(place.keys)
+    store = Store.connect(ServerSettings(redis_url=redis_url), keys.pseudonym_key)
+    Catalogue(store, record=AdminLog.beside(place.keys, keys.pseudonym_key).record).register(
+        """
+schema = 1
+[project]
+name = "shop-app"
+lifetime_epsilon = 12
+contact = "telemetry@example.org"
+[metrics.crashed]
+question = "Did the app crash?"
+type = "boolean"
+sensitivity = "product"
+epsilon = 3.0
+epoch = "once"
+starts = 2026-01-01
+expires = 2100-01-01
+"""
+    )
+    store.close()
+    assert main(["log", "list", "--last", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert 'epsilon per report, or reserved whole if memoized: {"crashed": ' in shown
