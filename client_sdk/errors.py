@@ -2,6 +2,7 @@
 
     SottovoceError
     |- RegistryError (ValueError)   metrics.toml breaks a rule; raised at load
+    |  `- UnreadableRegistry        because there is no such file, or none that is text
     |- ParameterError (ValueError)  a mechanism's parameters make no valid channel
     |- WrongType (TypeError)        a value cannot be an answer to the metric's question
     |- StateError (OSError)         the device's state cannot be used; nothing is reported
@@ -26,6 +27,14 @@ class RegistryError(SottovoceError, ValueError):
         self.key = key
         self.rule = rule
         self.value = value
+
+
+class UnreadableRegistry(RegistryError):
+    """metrics.toml cannot be read at all; names the path and why."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__("metrics.toml", "must be readable", path)
+        self.args = (f"{path} cannot be read: {reason}",)
 
 
 def _shown(value: object) -> str:

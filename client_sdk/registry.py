@@ -14,7 +14,7 @@ from decimal import Context, Decimal, localcontext
 from typing import Any, NamedTuple
 
 from client_sdk.declaration import Table, metric_from
-from client_sdk.errors import RegistryError
+from client_sdk.errors import RegistryError, UnreadableRegistry
 from client_sdk.hashing import sha256
 from client_sdk.mechanisms.thresholds import budget_micro
 from client_sdk.metric import Metric
@@ -83,13 +83,17 @@ def load(path: str | os.PathLike[str]) -> Registry:
     """Read metrics.toml.
 
     Raises:
-        RegistryError: The file is not readable TOML or breaks a rule.
+        UnreadableRegistry: There is no such file, or it cannot be read.
+        RegistryError: The file is not TOML or breaks a rule.
     """
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
+    except FileNotFoundError as error:
+        raise UnreadableRegistry(str(path), "no such file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise RegistryError("metrics.toml", f"must be readable ({error})", str(path)) from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UnreadableRegistry(str(path), reason or type(error).__name__) from error
     return loads(text)
 
 

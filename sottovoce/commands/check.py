@@ -18,6 +18,7 @@ from typing import Any
 
 from client_sdk import Registry, load
 from client_sdk.changes import changes
+from client_sdk.errors import RegistryError, UnreadableRegistry
 from client_sdk.metric import Metric
 from client_sdk.review import Finding, covering_changes, error_of_a_rare_value, review, yearly
 from sottovoce.table import table
@@ -47,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--devices must be at least 1, got {args.devices}")
     if args.against is not None and len(args.metrics) > 1:
         raise ValueError(f"--against compares one file, got {len(args.metrics)}")
-    old = None if args.against is None else load(args.against)
+    old = None if args.against is None else _load(args.against)
     today = datetime.now(UTC).date()
-    checked = [_Checked(load(path), old, today, args.devices) for path in args.metrics]
+    checked = [_Checked(_load(path), old, today, args.devices) for path in args.metrics]
     if args.json:
         documents = [each.document() for each in checked]
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
@@ -58,6 +59,16 @@ def run(args: argparse.Namespace) -> int:
             each.print(explain=args.explain)
     failing = ("note", "error") if args.strict else ("error",)
     return int(any(found.level in failing for each in checked for found in each.findings))
+
+
+def _load(path: str) -> Registry:
+    """Read one of several files; an error says which."""
+    try:
+        return load(path)
+    except UnreadableRegistry:
+        raise
+    except RegistryError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 class _Checked:

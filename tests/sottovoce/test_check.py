@@ -157,3 +157,12 @@ def test_the_pre_commit_hook_runs_the_check(write: Write, capsys: pytest.Capture
 def test_the_pre_commit_hook_takes_every_metrics_toml(path: str, matches: bool) -> None:
     (hook,) = hooks()
     assert bool(re.search(hook["files"], path)) == matches
+
+
+def test_a_broken_file_is_named_whichever_of_the_two_it_is(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    good, broken = write(GOOD), write("", "broken.toml")
+    for arguments in ([good, "--against", broken], [broken, "--against", good], [good, broken]):
+        assert main(["check", *arguments]) == 2
+        assert f"{broken}: schema: is required" in capsys.readouterr().err
