@@ -34,6 +34,14 @@ SERVICES = ("up", "serve", "fold", "schedule", "dashboard", "canary")
 """Commands that run on: their logs are for machines to read."""
 
 
+_USERS = {
+    "to begin with": ("demo", "up"),
+    "for app developers": ("check", "audit", "preview", "simulate"),
+    "for analysts": ("releases", "monitor", "estimate"),
+}
+"""Who uses which commands; the others are for operators."""
+
+
 def parser_for(name: str) -> argparse.ArgumentParser:
     """Return the parser of one command."""
     module = import_module(f"sottovoce.commands.{name}")
@@ -49,16 +57,17 @@ def parser_for(name: str) -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit status: 0 good, 1 bad result, 2 bad input."""
     given = sys.argv[1:] if arguments is None else arguments
-    width = max(map(len, COMMANDS)) + 2
     top = argparse.ArgumentParser(
         prog="sottovoce",
+        usage="sottovoce COMMAND [options]",
         description="Telemetry under local differential privacy.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n"
-        + "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
-        + "\n\nsottovoce COMMAND --help says more about each.",
+        epilog=f"{_listed()}\n\nsottovoce COMMAND --help says more about each.",
     )
-    top.add_argument("command", choices=list(COMMANDS), metavar="COMMAND", help="see below")
+    top.add_argument("command", choices=list(COMMANDS), metavar="COMMAND", help=argparse.SUPPRESS)
+    if not given:
+        top.print_help(sys.stderr)
+        return 2
     name = top.parse_args(given[:1]).command
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"
@@ -88,6 +97,18 @@ def main(arguments: list[str] | None = None) -> int:
         # Every error this project raises on purpose is one of these and says what to do.
         print(f"sottovoce {name}: {error}", file=sys.stderr)
     return 2
+
+
+def _listed() -> str:
+    """Return all commands by who uses them."""
+    width = max(map(len, COMMANDS)) + 2
+    elsewhere = {name for names in _USERS.values() for name in names}
+    others = tuple(name for name in COMMANDS if name not in elsewhere)
+    groups = {**_USERS, "for operators": others}
+    return "\n\n".join(
+        f"{title}:\n" + "\n".join(f"  {name:<{width}}{COMMANDS[name]}" for name in names)
+        for title, names in groups.items()
+    )
 
 
 def _log_as(name: str) -> None:

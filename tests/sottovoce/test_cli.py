@@ -79,6 +79,24 @@ def test_an_unknown_command_is_refused():
     assert ended.value.code == 2
 
 
+def test_help_lists_every_command_once_by_who_uses_it(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0 and "see below" not in shown
+    listed = [line.split()[0] for line in shown.splitlines() if line.startswith("  ")]
+    assert sorted(name for name in listed if name in COMMANDS) == sorted(COMMANDS)
+    for title in ("app developers", "operators", "analysts"):
+        assert f"for {title}:" in shown
+
+
+def test_without_a_command_help_is_printed_and_the_status_says_that_nothing_ran(capsys):
+    assert main([]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith("usage: sottovoce COMMAND")
+    assert all(name in printed.err for name in COMMANDS)
+
+
 def test_check_explains_what_a_file_costs(metrics, capsys):
     assert main(["check", str(metrics), "--explain", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -113,7 +131,7 @@ def test_a_broken_rule_is_named_with_key_and_value(metrics, capsys):
 
 def test_a_missing_file_is_an_error_not_a_traceback(tmp_path, capsys):
     assert main(["check", str(tmp_path / "none.toml")]) == 2
-    assert "must be readable" in capsys.readouterr().err
+    assert f"{tmp_path / 'none.toml'} cannot be read: no such file\n" in capsys.readouterr().err
 
 
 def test_audit_finds_the_shipped_code_sound(metrics, capsys):
