@@ -99,6 +99,7 @@ class Result:
         )
         print(f"\n{lifetime_in_words(self.ledger)}")
         print(f"Release files: {self.directory}")
+        print(f"Open in a browser: {self.directory / 'index.html'}")
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,16 @@ their metrics expire.
 
 import argparse
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sottovoce.commands.serve import add_server_arguments, settings_from
+
+if TYPE_CHECKING:
+    from aggregator.settings import ServerSettings
+    from sottovoce.system import System
 
 METRICS_PORT = 9464
 """What Prometheus exporters of OpenTelemetry use; another one if it is taken."""
@@ -57,17 +63,23 @@ def run(args: argparse.Namespace) -> int:
         with_schedule=True,
         appendfsync=args.fsync,
     ) as system:
-        print(f"sottovoce is up for {registry.project}", flush=True)
-        print(f"  endpoint   {system.endpoint}")
-        print(f"  write key  {system.write_key}")
-        print(f"  releases   {system.releases}")
-        print(f"  metrics    http://{settings.metrics_host}:{settings.metrics_port}/metrics")
-        print(
-            f"  dashboard  http://{settings.dashboard_host}:{settings.dashboard_port}/v1/releases"
-        )
-        print("Ctrl-C ends it.", flush=True)
+        print(_told(registry.project, system, settings, args.data), flush=True)
         revival = Revival(system.server)
         ended_by = system.supervisor.run_until_signal(healthy=revival.look_after)
     if ended_by is None:
         raise OSError("the store, which another process had started, has ended")
     return 0
+
+
+def _told(project: str, system: "System", settings: "ServerSettings", data: Path) -> str:
+    """Return where everything is."""
+    dashboard = f"http://{settings.dashboard_host}:{settings.dashboard_port}/v1/releases"
+    return f"""sottovoce is up for {project}
+  endpoint   {system.endpoint}
+  write key  {system.write_key}
+  releases   {system.releases}
+  pages      {system.releases / "index.html"} (with the first release)
+  ledger     sottovoce ledger --data {shlex.quote(str(data))}
+  metrics    http://{settings.metrics_host}:{settings.metrics_port}/metrics
+  dashboard  {dashboard}
+Ctrl-C ends it."""

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from estimator.ledger.lifetime import lifetime
+from sottovoce.demo import Result
+from sottovoce.fleet import Tour
 from tests.sottovoce.conftest import processes_naming, wait_until
 
 
@@ -33,6 +36,7 @@ def test_the_demo_publishes_shares_near_the_truth_and_leaves_nothing_running(sot
     # carrier 2, cancelled 1.5, hour 2, and 2 values of the browser at 6 each.
     assert ledger["highest"] == 17.5 < ledger["cap"] == 40
     # Release files stay; keys and store do not.
+    assert (folder / "releases" / "index.html").exists()
     assert len(list((folder / "releases").glob("*/*.json"))) == 4
     assert len(list((folder / "releases").glob("*/*.html"))) == 4
     verified, _ = sottovoce("releases", "verify", "--releases", folder / "releases").communicate()
@@ -50,3 +54,11 @@ def test_an_interrupted_demo_leaves_nothing_running(sottovoce, tmp_path, number)
     demo.send_signal(number)
     assert demo.wait(20) == 130
     wait_until(lambda: not processes_naming(folder))
+
+
+def test_the_demo_ends_with_the_page_to_open(tmp_path, capsys):
+    nobody = lifetime([], 40_000_000)
+    Result({}, {}, nobody, Tour(), 0, tmp_path / "releases").print()
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"Open in a browser: {tmp_path / 'releases' / 'index.html'}"
+    )

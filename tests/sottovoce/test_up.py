@@ -68,10 +68,14 @@ class Running:
                 break
         printed = dict(
             re.findall(
-                r"^  (endpoint|metrics|dashboard) +(.*)$", "".join(lines), flags=re.MULTILINE
+                r"^  (endpoint|metrics|dashboard|pages|ledger) +(.*)$",
+                "".join(lines),
+                flags=re.MULTILINE,
             )
         )
         assert printed["endpoint"] == f"http://127.0.0.1:{self.port}"
+        assert printed["pages"].startswith(str(data / "releases" / "index.html"))
+        assert printed["ledger"] == f"sottovoce ledger --data {data}"
         self.metrics = printed["metrics"]
         self.dashboard = printed["dashboard"]
         self.write_key = Keys.load(data / "keys.json").write_key
