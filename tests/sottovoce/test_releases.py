@@ -142,7 +142,8 @@ def test_one_metric_is_verified_alone_and_it_is_said_what_is_checked(
     other = loads(REGISTRY.replace("metrics.theme", "metrics.other")).metrics["other"]
     tally = Tally(np.array([12000]), 1000 * np.array([[6, 3, 3]]))
     epoch = parse("week", "2026-W48")
-    write(compose(other, "shop-app", epoch, estimate(other, tally)), folder, signing)
+    release = compose(other, "shop-app", epoch, estimate(other, tally), now=1_796_600_000.0)
+    write(release, folder, signing)
     assert main(["releases", "verify", "other", "--releases", str(folder)]) == 0
     told = capsys.readouterr().out
     assert "1 releases, all good" in told
