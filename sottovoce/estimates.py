@@ -60,6 +60,24 @@ def print_combined(result: "AcrossEpochs", what: str) -> None:
     print(table([*header, "changed"] if judged else header, rows))
 
 
+def print_smoothed(epochs: Sequence[str], series: "Sequence[AcrossEpochs]") -> None:
+    """Print one row per epoch and value of a moving average."""
+    header = ("epoch", "value", "smoothed", "std. error", "interval", "epochs")
+    rows = [
+        (
+            epoch,
+            _named(entry.value),
+            percent(entry.share),
+            percent(entry.standard_error),
+            _interval(entry.interval),
+            str(len(point.epochs)),
+        )
+        for epoch, point in zip(epochs, series, strict=True)
+        for entry in point.entries
+    ]
+    print(table(header, rows, left=2))
+
+
 def inside(interval: Sequence[float] | None, truth: float) -> bool | None:
     """Say whether an interval holds the truth; None without an interval."""
     return None if interval is None else interval[0] <= truth <= interval[1]

@@ -5,7 +5,8 @@ METRIC: its releases only; with METRIC EPOCH: the estimates of that release. --c
 every selected estimate as one table.
 
 METRIC --change EPOCH EPOCH: by how much shares have changed. METRIC --average EPOCH...: their mean
-over epochs. Both with errors that hold although the same devices report again and again.
+over epochs. METRIC --smoothed [N]: a moving average. All with errors that hold although the same
+devices report again and again.
 --schema: the JSON schema of release files.
 
 verify [METRIC]: check every release's signature, and that tables say what the signed documents say;
@@ -52,6 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--change", nargs=2, metavar="EPOCH", help="compare two epochs of METRIC")
     what.add_argument("--average", nargs="+", metavar="EPOCH", help="average epochs of METRIC")
+    what.add_argument(
+        "--smoothed",
+        nargs="?",
+        type=int,
+        const=3,
+        metavar="N",
+        help="moving average over N neighbouring epochs of METRIC (3)",
+    )
     what.add_argument("--schema", action="store_true", help="print the JSON schema of releases")
     what.add_argument("--csv", metavar="FILE", help="export to a CSV file, - for standard output")
     parser.add_argument("--json", action="store_true", help="print the releases as JSON")
@@ -84,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
         for failure in failures(directory)
         if args.metric in (None, failure.metric) and args.epoch in (None, failure.epoch)
     ]
-    if args.change or args.average:
+    if args.smoothed is not None:
+        _smooth(found, args)
+    elif args.change or args.average:
         _across(found, args)
     elif args.csv is not None:
         _export(found, args.csv)
@@ -103,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 def _verify(directory: Path, args: argparse.Namespace) -> int:
     from sottovoce.verify_releases import own_key_file, verify
 
-    if args.change or args.average or args.csv is not None:
+    if args.change or args.average or args.smoothed is not None or args.csv is not None:
         raise ValueError("verify goes with --keys, --releases, --data and --json only")
     return verify(directory, args.epoch, args.keys, own_key_file(args.data), as_json=args.json)
 
@@ -134,6 +145,27 @@ def _list(found: "Sequence[Release]", failed: "Sequence[Failure]") -> None:
         print(table(("metric", "epoch", "status", "n", "version"), rows, left=3))
     for failure in failed:
         print(f"FAILED {failure.metric} {failure.epoch}, {failure.tries} tries: {failure.reason}")
+
+
+def _smooth(found: "Sequence[Release]", args: argparse.Namespace) -> None:
+    """Print a series of its own beside the releases: it follows changes late and too little."""
+    from estimator.releases.across_epochs import smoothed
+    from sottovoce.estimates import print_smoothed
+
+    if args.metric is None or args.epoch is not None:
+        raise ValueError("--smoothed takes METRIC before it, and no epoch")
+    epochs = dict.fromkeys(release.epoch for release in found if release.estimates is not None)
+    chosen = [_only(found, args.metric, epoch) for epoch in epochs]
+    series = smoothed(chosen, args.smoothed)
+    if args.json:
+        points = [
+            {"epoch": release.epoch, "smoothed": True} | point.to_dict()
+            for release, point in zip(chosen, series, strict=True)
+        ]
+        print(json.dumps(points, indent=2, allow_nan=False))
+        return
+    print(f"{args.metric}, smoothed over up to {args.smoothed} epochs: not the releases themselves")
+    print_smoothed([release.epoch for release in chosen], series)
 
 
 def _across(found: "Sequence[Release]", args: argparse.Namespace) -> None:

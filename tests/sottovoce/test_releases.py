@@ -63,6 +63,20 @@ def test_a_change_is_printed_with_its_error_and_as_json(folder, capsys) -> None:
     assert light["significant"] and document["n"] == [12000, 12000]
 
 
+def test_a_smoothed_series_is_labelled_as_such(folder, capsys) -> None:
+    where = ["--releases", str(folder)]
+    assert main(["releases", "theme", *where, "--smoothed"]) == 0
+    shown = capsys.readouterr().out
+    assert "smoothed over up to 3 epochs: not the releases themselves" in shown
+    assert main(["releases", "theme", *where, "--smoothed", "3", "--json"]) == 0
+    points = json.loads(capsys.readouterr().out)
+    assert [point["epoch"] for point in points] == ["2026-W48", "2026-W49"]  # W50 is withheld
+    assert all(point["smoothed"] and len(point["epochs"]) == 2 for point in points)
+    assert main(["releases", "theme", *where, "--smoothed", "2"]) == 2
+    assert "odd and positive" in capsys.readouterr().err
+    assert main(["releases", *where, "--smoothed"]) == 2
+
+
 def test_an_average_is_printed(folder, capsys) -> None:
     where = ["--releases", str(folder)]
     assert main(["releases", "theme", *where, "--average", "2026-W48", "2026-W49"]) == 0
