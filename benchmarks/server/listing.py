@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -101,18 +102,18 @@ def timed(url: str) -> float:
 
 
 def fill(directory: Path, metrics: int, epochs: int) -> None:
-    """Put so many releases in place; names differ, contents are that of one of each metric."""
+    """Put so many releases in place; but for metric and days all are the same."""
     metric = loads(REGISTRY).metrics["one"]
-    release = compose(
-        metric, "many", 0, estimate(metric, Tally(np.array([10_000]), np.full((1, 100), 100)))
-    )
-    text = release.text()
+    found = estimate(metric, Tally(np.array([10_000]), np.full((1, 100), 100)))
+    release = compose(metric, "many", 0, found, now=time.time())
     for number in range(metrics):
         folder = directory / _name(number)
         folder.mkdir(parents=True)
         for epoch in range(epochs):
-            path = folder / f"{FIRST_DAY + timedelta(days=epoch)}.{metric.fingerprint}.json"
-            path.write_text(text)
+            day = (FIRST_DAY + timedelta(days=epoch)).isoformat()
+            path = folder / f"{day}.{metric.fingerprint}.json"
+            named = {"metric": _name(number), "epoch": day, "first_day": day, "last_day": day}
+            path.write_text(replace(release, **named).text())
             for suffix in SUFFIXES:
                 path.with_suffix(f".{suffix}").touch()
 
