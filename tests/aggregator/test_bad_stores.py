@@ -114,7 +114,8 @@ def down(store: Valkey) -> Iterator[None]:
 @contextmanager
 def loading(store: Valkey) -> Iterator[None]:
     with store.admin.pipeline(transaction=False) as filling:
-        for number in range(20_000):
+        # Half a minute, in which the store answers every half second: time for every question.
+        for number in range(60_000):
             filling.set(f"ballast:{number}", "x" * 64)
         filling.execute()
     store.kill()
