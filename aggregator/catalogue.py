@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from aggregator.administration.record import Record, unrecorded
 from aggregator.canary import for_apps, require_apart
+from aggregator.connection import StoreUnavailable
 from aggregator.store import Store
 from aggregator.terms import Terms
 from client_sdk.metric import Metric
@@ -139,7 +140,12 @@ class Catalogue:
         if self._versions.names and now - self._looked_at < LOOK_SECONDS:
             return self._versions
         self._looked_at = now  # before it is asked: other threads go on with what is at hand
-        return self.refreshed()
+        try:
+            return self.refreshed()
+        except StoreUnavailable:
+            if not self._versions.names:
+                raise
+            return self._versions  # in a cluster, other servers may be there to take reports
 
     def refreshed(self) -> Versions:
         """Return the versions, read anew if the store has more of them.

@@ -6,8 +6,9 @@ a newer version takes the store over.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from aggregator.connection import Connection
+from aggregator.connection import Connection, StoreUnavailable
 from aggregator.store.admission import check_policy
 from aggregator.store.migrations import require_newest
 
@@ -30,14 +31,18 @@ class Vigil:
         self._sound_until = float("-inf")
 
     def keep(self) -> None:
-        """Look, unless the store was found sound a moment ago.
+        """Look, unless that was done a moment ago and the store was sound.
+
+        A server of the store that cannot be asked stops nobody here: what it has to take, it
+        refuses by itself, and the others go on.
 
         Raises:
-            StoreRefused, StoreUnavailable: It must not be used now, or cannot be asked.
+            StoreRefused: The store must not be used now.
         """
         now = self._monotonic()
         if now < self._sound_until:
             return
-        check_policy(self._connection)
-        require_newest(self._connection)
+        with suppress(StoreUnavailable):
+            check_policy(self._connection)
+            require_newest(self._connection)
         self._sound_until = now + _SECONDS
