@@ -106,6 +106,15 @@ class Connection:
         with _translated():
             return self._nodes.execute_on_each(*command)
 
+    def call_reachable(self, *command: str | bytes | int) -> list[Any]:
+        """Run a command that has no key on every server that takes writes and answers.
+
+        Raises:
+            StoreUnavailable: Nobody tells which servers there are.
+        """
+        with _translated():
+            return self._nodes.execute_on_reachable(*command)
+
     def one_per_server(self, keys: Sequence[str]) -> list[str]:
         """Return of some keys the first on each server that takes writes."""
         with _translated():

@@ -11,6 +11,7 @@ while a slot moves (TRYAGAIN) it is tried for about half a second.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -59,6 +60,9 @@ class Nodes(Protocol):
     def execute_on_each(self, *command: Word) -> list[Any]:
         """Run a command that has no key on every primary."""
 
+    def execute_on_reachable(self, *command: Word) -> list[Any]:
+        """Run a command that has no key on every primary; leave out those that do not answer."""
+
     def one_per_primary(self, keys: Sequence[str]) -> list[str]:
         """Return the first of these keys that lies on each primary that has any."""
 
@@ -106,6 +110,11 @@ class OneServer:
 
     def execute_on_each(self, *command: Word) -> list[Any]:
         return [self._execute(*command)]
+
+    def execute_on_reachable(self, *command: Word) -> list[Any]:
+        with suppress(redis.RedisError):
+            return self.execute_on_each(*command)
+        return []
 
     def one_per_primary(self, keys: Sequence[str]) -> list[str]:
         return list(keys[:1])
@@ -166,6 +175,13 @@ class Cluster:
             return [cluster.execute_command(*command, target_nodes=node) for node in primaries]
 
         return self._following(lambda cluster: _again_elsewhere(cluster, run))
+
+    def execute_on_reachable(self, *command: Word) -> list[Any]:
+        answers = []
+        for node in self._following(lambda cluster: cluster.get_primaries()):
+            with suppress(redis.RedisError, RedisClusterException):
+                answers.append(self._cluster().execute_command(*command, target_nodes=node))
+        return answers
 
     def one_per_primary(self, keys: Sequence[str]) -> list[str]:
         def run(cluster: Any) -> list[str]:

@@ -118,13 +118,19 @@ def check_writable(connection: Connection, layout: Layout) -> None:
         connection.call("SET", key, 1)
 
 
-def check_policy(connection: Connection) -> None:
+def check_policy(connection: Connection, *, all_must_answer: bool = True) -> None:
     """Make sure that every server of a store keeps what it takes.
+
+    Args:
+        connection: To the store.
+        all_must_answer: Else only those are judged that do: one that is away takes nothing.
 
     Raises:
         StoreRefused: One may evict.
+        StoreUnavailable: One that must answer does not.
     """
-    for memory in connection.call_each("INFO", "memory"):
+    ask = connection.call_each if all_must_answer else connection.call_reachable
+    for memory in ask("INFO", "memory"):
         policy = memory["maxmemory_policy"]
         if policy != "noeviction":
             raise StoreRefused(

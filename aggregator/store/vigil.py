@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from aggregator.connection import Connection, StoreUnavailable
+from aggregator.connection import Connection, StoreRefused, StoreUnavailable
 from aggregator.store.admission import check_policy
 from aggregator.store.migrations import require_newest
 
@@ -16,7 +16,7 @@ _SECONDS = 2.0
 
 
 class Vigil:
-    """What one process has seen; safe for threads, of which two may look at once.
+    """What one process has seen; safe for threads: while one looks, the others go on.
 
     Args:
         connection: To the store.
@@ -39,10 +39,15 @@ class Vigil:
         Raises:
             StoreRefused: The store must not be used now.
         """
-        now = self._monotonic()
-        if now < self._sound_until:
+        now, known = self._monotonic(), self._sound_until
+        if now < known:
             return
-        with suppress(StoreUnavailable):
-            check_policy(self._connection)
-            require_newest(self._connection)
+        # Before asking: a server that hangs must hold up one thread, not all.
         self._sound_until = now + _SECONDS
+        try:
+            with suppress(StoreUnavailable):
+                check_policy(self._connection, all_must_answer=False)
+                require_newest(self._connection)
+        except StoreRefused:
+            self._sound_until = known
+            raise

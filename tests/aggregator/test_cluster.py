@@ -564,6 +564,25 @@ def test_a_node_that_is_down_costs_its_own_devices_time_and_nobody_anything_else
 
 
 @pytest.mark.slow
+def test_a_node_that_evicts_is_found_also_while_another_is_down(
+    world: Any, cluster: Cluster
+) -> None:
+    down, evicting = cluster.nodes[0], cluster.nodes[1]
+    for node in cluster.nodes:
+        node.client.config_set("cluster-require-full-coverage", "no")
+    down.kill()
+    evicting.client.config_set("maxmemory-policy", "allkeys-lru")
+    world.store._vigil._sound_until = float("-inf")  # as after two seconds
+    for _ in range(20):
+        device = world.device()
+        answer = world.send(device, device.batch(world.report("theme")))
+        assert answer.status_code == 503 and "maxmemory-policy" in answer.json["detail"]
+    evicting.client.config_set("maxmemory-policy", "noeviction")
+    down.start()
+    cluster.settle()
+
+
+@pytest.mark.slow
 def test_every_command_takes_the_url_of_a_cluster(
     world: Any, cluster: Cluster, tmp_path: Path
 ) -> None:
