@@ -144,7 +144,7 @@ def _stranger(store: Store, keys: Keys, upload: Upload, body: bytes, mac: str) -
     device_key = keys.revoked(upload.device, body, mac)
     if device_key is None:
         return Problem("bad_mac", "must be this device's MAC over the exact body", MAC_HEADER)
-    if store.is_erased(upload.device):
+    if store.erasures.holds(upload.device):
         # Told to enrol anew, a copy of it would go on under another id.
         return _erased(upload, device_key)
     told = _told(Answer("identity_revoked", 0, ()), upload, device_key)

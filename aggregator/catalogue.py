@@ -114,7 +114,7 @@ class Catalogue:
         """
         registry = loads(text)
         require_apart(registry)
-        if text not in self._store.registries():
+        if text not in self._store.registries.texts():
             self._record(
                 "registry_registered",
                 digest=registry.digest,
@@ -122,7 +122,7 @@ class Catalogue:
                 lifetime_epsilon=registry.lifetime_micro / 1e6,
                 metrics={name: metric.charge / 1e6 for name, metric in registry.metrics.items()},
             )
-        self._store.register(registry.digest, text)
+        self._store.registries.add(registry.digest, text)
         self.load()
         return registry
 
@@ -155,12 +155,12 @@ class Catalogue:
         versions are only ever added, so their number tells.
         """
         with self._lock:
-            if self._store.registry_count() == len(self._parsed):
+            if self._store.registries.count() == len(self._parsed):
                 return self._versions
             return self._load()
 
     def _load(self) -> Versions:
-        texts = self._store.registries()
+        texts = self._store.registries.texts()
         self._parsed = {text: self._parsed.get(text) or loads(text) for text in texts}
         self._versions = Versions.of(self._parsed.values())
         return self._versions

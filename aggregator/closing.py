@@ -32,16 +32,16 @@ def close_again(store: Store) -> list[str]:
     Raises:
         StoreUnavailable: See `close_epoch`.
     """
-    found = store.half_closed()
+    found = store.tallies.half_closed()
     for series, epoch in found.items():
         _close(store, series, epoch)
     return sorted(found)
 
 
 def _close(store: Store, series: str, epoch: int) -> None:
-    fences = {shard: store.close_intake(shard, series, epoch) for shard in store.shards}
+    fences = {shard: store.tallies.close_intake(shard, series, epoch) for shard in store.shards}
     folder = Folder(store)
     for shard, fence in fences.items():
         folder.fold_past(shard, fence)
     for shard in store.shards:
-        store.freeze(shard, series, epoch)
+        store.tallies.freeze(shard, series, epoch)

@@ -124,7 +124,7 @@ class Folder:
         Or until nothing is left to fold: a power cut may have taken what lay before the fence.
         """
         more = True
-        while more and _id(self._store.cursor(shard)) < _id(fence):
+        while more and _id(self._store.tallies.cursor(shard)) < _id(fence):
             _, more = self.fold_shard(shard)
 
     def _drain(self, shard: int) -> int:
@@ -138,7 +138,7 @@ class Folder:
     def fold_shard(self, shard: int) -> tuple[int, bool]:
         """Try one commit; return the reports folded and whether there may be more to do."""
         began = self._timer()
-        read = self._store.unfolded(shard, self._most)
+        read = self._store.tallies.unfolded(shard, self._most)
         if not read.entries:
             return 0, False
         rows, late = rows_by_group(read)
@@ -146,14 +146,14 @@ class Folder:
         folded = {group: len(block) for group, block in rows.items()}
         popcounts = self._popcounts(shard, rows)
         took = self._timer() - began
-        if not self._store.commit(shard, read, changes, popcounts, folded, late, took):
+        if not self._store.tallies.commit(shard, read, changes, popcounts, folded, late, took):
             return 0, True
         return sum(folded.values()), len(read.entries) == self._most
 
     def _added(self, shard: int, group: Group, rows: NDArray[np.uint8]) -> dict[int, bytes]:
         cohorts, sums = summed(group, rows)
         width = len(pack_counts(sums[0]))
-        before = self._store.cohort_counts(shard, group, cohorts)
+        before = self._store.tallies.cohort_counts(shard, group, cohorts)
         sums += unpack_counts(b"".join(row or bytes(width) for row in before)).reshape(sums.shape)
         packed = pack_counts(sums)
         return {
@@ -163,7 +163,7 @@ class Folder:
 
     def _popcounts(self, shard: int, rows: Mapping[Group, NDArray[np.uint8]]) -> dict[Group, bytes]:
         groups = [group for group in rows if group.kind == "bits"]
-        before = self._store.popcounts_of(shard, groups)
+        before = self._store.tallies.popcounts_of(shard, groups)
         return {
             group: pack_counts(popcounts(group, rows[group]) + unpack_counts(old or bytes(width)))
             for group, old in zip(groups, before, strict=True)

@@ -33,7 +33,7 @@ class StoreSource:
 
     def newest(self) -> Registry:
         """Return the newest registry version for apps."""
-        registry = _newest(tuple(self.store.registries()))
+        registry = _newest(tuple(self.store.registries.texts()))
         if registry is None:
             raise NotPublishable("the store holds no registry yet")
         return registry
@@ -42,7 +42,7 @@ class StoreSource:
         return list(self.catalogue.load().metrics.values())
 
     def epochs_with_reports(self, metric: Metric) -> list[int]:
-        return self.store.epochs_with_reports(metric)
+        return self.store.tallies.epochs_with_reports(metric)
 
     def close(self, metric: Metric, epoch: int) -> None:
         close_epoch(self.store, metric, epoch)
@@ -58,11 +58,11 @@ class StoreSource:
             log.warning("the store had lost %d erasures; they are done again", count)
 
     def tally(self, metric: Metric, epoch: int) -> Tally:
-        return self.store.tally(metric, epoch)
+        return self.store.tallies.of(metric, epoch)
 
     def popcounts(self, metric: Metric, epoch: int) -> Sequence[int]:
-        return self.store.popcounts(metric, epoch)
+        return self.store.tallies.popcounts(metric, epoch)
 
     def lifetime(self) -> Lifetime:
         versions = self.catalogue.current()
-        return lifetime(self.store.ledger(), versions.cap, max(1, versions.cheapest))
+        return lifetime(self.store.accounts.every_spent(), versions.cap, max(1, versions.cheapest))

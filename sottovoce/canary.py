@@ -175,7 +175,7 @@ class Canary:
         }
 
     def _registered(self, now: float) -> Registry:
-        texts = self.store.registries()
+        texts = self.store.registries.texts()
         apps = newest_for_apps(texts)
         if apps is None:
             raise ValueError("the canary needs the store to hold a metrics.toml of an app first")

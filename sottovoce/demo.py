@@ -173,7 +173,7 @@ class Demo:
                 raise OSError(f"{name} could not be published: {outcome.reason}")
             releases[name] = read(outcome.path)
         truth = {name: _truth(releases[name], populations[name]) for name in releases}
-        ledger = lifetime(system.store.ledger(), registry.lifetime_micro)
+        ledger = lifetime(system.store.accounts.every_spent(), registry.lifetime_micro)
         return Result(releases, truth, ledger, tour, self.complete, system.releases)
 
     def _say(self, text: str) -> None:

@@ -27,7 +27,7 @@ def notifier(settings: ServerSettings, store: Store, releases: Path) -> Notifier
     return Notifier(
         directory=releases,
         settings=NotifySettings.from_env(os.environ),
-        audience=lambda: Audience.of([loads(text) for text in store.registries()]),
+        audience=lambda: Audience.of([loads(text) for text in store.registries.texts()]),
         signing=lambda: signing(settings),
         clock=time.time,
     )

@@ -30,7 +30,7 @@ def erase(store: Store, versions: Versions, device: str, now: float) -> bool:
     Raises:
         StoreUnavailable, StoreRefused: It may not be erased yet; repeat it.
     """
-    return _erase(store, versions, store.place(device), now, restored=False)
+    return _erase(store, versions, store.erasures.place(device), now, restored=False)
 
 
 def erase_again(store: Store, versions: Versions, now: float) -> int:
@@ -39,16 +39,16 @@ def erase_again(store: Store, versions: Versions, now: float) -> int:
     Raises:
         StoreUnavailable, StoreRefused: Some may not be erased yet; repeat it.
     """
-    places = store.forgotten_erasures()
+    places = store.erasures.forgotten()
     for place in places:
         _erase(store, versions, place, now, restored=True)
     return len(places)
 
 
 def _erase(store: Store, versions: Versions, place: Place, now: float, *, restored: bool) -> bool:
-    marks = marks_of(versions.metrics.values(), store.frozen(place.shard), now)
+    marks = marks_of(versions.metrics.values(), store.tallies.frozen(place.shard), now)
     memos = {m.channel_hash for m in versions.metrics.values() if m.memoize is not None}
-    return store.erase(place, sorted(marks), sorted(memos), restored=restored)
+    return store.erasures.erase(place, sorted(marks), sorted(memos), restored=restored)
 
 
 def marks_of(

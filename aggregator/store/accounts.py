@@ -74,3 +74,17 @@ class Accounts:
                 tally = shard.tally(name.decode())
                 total[parse_group(name).fingerprint] += self._reports((tally,), ())
         return total
+
+    def spent(self, device: str) -> int | None:
+        """Return the micro-epsilon that a device has spent in its life, None if it is unknown."""
+        place = self._layout.place(device)
+        ledger = self._layout.all_shards[place.shard].in_bucket("ledger", place.bucket)
+        record = self._call("HGET", ledger, place.pseudonym)
+        return None if record is None else Record.unpack(record).spent
+
+    def every_spent(self) -> Iterator[int]:
+        """Yield the micro-epsilon spent of every device, in no order."""
+        for shard in self._layout.all_shards:
+            for bucket in range(self._layout.buckets):
+                for record in self._call("HVALS", shard.in_bucket("ledger", bucket)):
+                    yield Record.unpack(record).spent

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from aggregator.connection import Connection
 from aggregator.ledger import Record
 from aggregator.store.layout import COUNTERS, SURVEY, Layout
+from aggregator.store.verdicts import in_words
 from aggregator.watching.survey import Survey
+from client_sdk.report import ACCEPTED
 
 Sample = Callable[[Sequence[int], int], Sequence[int]]
 """Draws so many of some numbers, like random.sample."""
@@ -30,7 +32,7 @@ class ShardFigures:
     """What one shard tells.
 
     Attributes:
-        counters: As the shard names them, see `aggregator.store.store.in_words`.
+        counters: As the shard names them, see `verdicts.in_words`.
         oldest_seconds: Age of the oldest report that is not folded yet, 0 if there is none.
         stream_bytes: Memory of its stream.
         generation: See `aggregator.store.generation`.
@@ -79,6 +81,25 @@ class Figures:
             counters = list(zip(flat[::2], flat[1::2], strict=True))
             found.append(ShardFigures(counters, age / 1000, size, generation))
         return found
+
+    def counters(self) -> Counter[str]:
+        """Return what happened since the store began.
+
+        Keys: batches, duplicates, clones, and gaps: batches whose sequence skips numbers, for
+        their device or a restored ledger has lost some; accepted and each reason of refusal, in
+        reports; folded and late, in accepted reports. What is accepted and neither folded nor late
+        is the lag. Of the fold: commits, those lost to another folder, and the microseconds of all
+        that were not.
+        """
+        return in_words(
+            self._call("HGETALL", shard.key("counters")).items()
+            for shard in self._layout.all_shards
+        )
+
+    def lag(self) -> int:
+        """Return how many accepted reports are in no tally yet."""
+        total = self.counters()
+        return total[ACCEPTED] - total["folded"] - total["late"]
 
     def oldest_seconds(self) -> float:
         """Return the age of the oldest report that is not folded yet, 0 if there is none."""

@@ -7,9 +7,11 @@ takes back, remembers it. A shard below the witness was restored. It takes no re
 recovery (`recovery.restore`) has charged its devices.
 """
 
-from aggregator.connection import Connection, StoreRefused
+import logging
+
+from aggregator.connection import Connection, StoreRefused, StoreUnavailable
 from aggregator.recovery.witness import FILE_NAME, Witness
-from aggregator.store.layout import RECOVERY, Layout
+from aggregator.store.layout import RECOVERY, Layout, Shard
 from client_sdk.epochs import day_of
 
 SPACING_SECONDS = 10.0
@@ -19,6 +21,10 @@ WHAT_TO_DO = (
     "run `sottovoce ledger --restored-from {day}` (with --data DIR for a store of `sottovoce up`), "
     'see docs/operations.md, "After restoring a backup"'
 )
+
+AWAITS_RECOVERY = "the store was put back by a backup and awaits its recovery"
+
+_log = logging.getLogger(__name__)
 
 
 class Generation:
@@ -107,6 +113,25 @@ class Generation:
         """
         if generation:
             self.witness.remember(generation - 1)
+
+    def note(self, generation: int) -> None:
+        """Do what `saw` does after a write that stands, whatever becomes of the note."""
+        try:
+            self.saw(generation)
+        except StoreRefused as error:
+            # What was written is; this process remembers the generation, and starts check the file.
+            _log.warning("%s", error)
+
+    def reached(self, shard: Shard) -> int:
+        """Return the generation that a shard must have reached, and has.
+
+        Raises:
+            StoreUnavailable: It has not: a backup has put it back.
+        """
+        required = self.required()
+        if int(self._connection.call("HGET", shard.key("life"), "generation") or 0) < required:
+            raise StoreUnavailable(AWAITS_RECOVERY)
+        return required
 
     def restored(self, required: int | None) -> list[int]:
         """Return the shards below a generation; all of them if it is None."""

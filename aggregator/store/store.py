@@ -1,81 +1,30 @@
 """Everything that the server keeps: ledger, marks, streams, tallies, registry versions."""
 
-import hashlib
-import logging
 import struct
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import cast
 
 from aggregator.batch import Answer, Batch, Candidate, Verdict
-from aggregator.connection import Connection, StoreRefused, StoreUnavailable
-from aggregator.group import Group, parse_group, series_of
-from aggregator.ledger import Record
+from aggregator.connection import Connection, StoreUnavailable
 from aggregator.recovery.tombstones import FILE_NAME, Tombstones
 from aggregator.recovery.witness import Witness
 from aggregator.settings import ServerSettings
 from aggregator.store import admission, migrations
 from aggregator.store.accounts import Accounts
+from aggregator.store.erasures import Erasures
 from aggregator.store.figures import Figures
-from aggregator.store.generation import Generation
-from aggregator.store.layout import REGISTRIES, REGISTRY_ORDER, REWRITING, Layout, Place, Shard
+from aggregator.store.generation import AWAITS_RECOVERY, Generation
+from aggregator.store.layout import REWRITING, Layout
 from aggregator.store.log_heads import LogHeads
 from aggregator.store.recovery import Recovery
+from aggregator.store.registries import Registries
+from aggregator.store.tallies import Tallies
+from aggregator.store.verdicts import LETTERS, MEMOIZED, WORDS
 from aggregator.store.vigil import Vigil
 from aggregator.store.windows import Windows
-from aggregator.tally import Tally, unpack_counts
-from client_sdk.metric import Metric
 from client_sdk.report import ACCEPTED
 
-_log = logging.getLogger(__name__)
-
-_START = b"0-0"
-
-_LETTERS = {
-    ACCEPTED: "a",
-    "unknown_metric": "m",
-    "unknown_fingerprint": "f",
-    "epoch_closed": "c",
-    "too_early": "e",
-    "already_reported": "r",
-    "budget_exhausted": "b",
-}
-"""Verdict codes, as lua/intake.lua writes them."""
-_MEMOIZED = "o"
-"""Instead of "a", for a candidate that is charged once in a device's life."""
-_WORDS = {letter: word for word, letter in _LETTERS.items()}
-_AWAITS_RECOVERY = "the store was put back by a backup and awaits its recovery"
 _HEAD = struct.Struct(">HIQH")
-_EVENTS = (
-    "batches",
-    "duplicates",
-    "clones",
-    "gaps",
-    "folded",
-    "late",
-    "erasures",
-    "commits",
-    "lost",
-    "microseconds",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Unfolded:
-    """A piece of a shard's stream.
-
-    Attributes:
-        cursor: Id of the last folded entry when this was read.
-        last: Id of the last entry of the piece, `cursor` if there is none.
-        entries: Names of groups, separated by a space, and their rows, one entry per upload.
-        frozen: Per series the last epoch whose tallies are final.
-    """
-
-    cursor: str
-    last: str
-    entries: Sequence[tuple[bytes, bytes]]
-    frozen: Mapping[str, int]
 
 
 def _packed(candidates: Sequence[Candidate]) -> list[str | bytes | int]:
@@ -99,6 +48,9 @@ class Store:
     `check` does that, once at start.
 
     Attributes:
+        registries: The registry versions.
+        tallies: Streams, tallies, and the closing of epochs.
+        erasures: Devices that were erased.
         accounts: Reads the ledger.
         figures: What operators watch.
         log_heads: How far the administrators' logs have come.
@@ -111,14 +63,14 @@ class Store:
         self._call = connection.call
         self._layout = layout
         self._shards = layout.all_shards
-        self._erase = connection.script("erase", replicated=True)
         self._intake = connection.script("intake", replicated=True)
-        self._fold = connection.script("fold")
-        self._close = connection.script("close", replicated=True)
-        self._register = connection.script("register")
         self._generation = Generation(connection, layout, witness)
-        self._tombstones = Tombstones(witness.path.with_name(FILE_NAME))
         self._vigil = Vigil(connection)
+        self.registries = Registries(connection)
+        self.tallies = Tallies(connection, layout)
+        self.erasures = Erasures(
+            connection, layout, self._generation, Tombstones(witness.path.with_name(FILE_NAME))
+        )
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout)
         self.log_heads = LogHeads(connection)
@@ -204,34 +156,6 @@ class Store:
         """Close all connections."""
         self._connection.close()
 
-    # Registry versions
-
-    def register(self, digest: str, text: str) -> bool:
-        """Keep a registry version for ever; say whether it is new."""
-        return bool(self._register((REGISTRIES, REGISTRY_ORDER), (digest, text)))
-
-    def registries(self) -> list[str]:
-        """Return the texts of all versions, in the order they came.
-
-        Raises:
-            StoreRefused: One is not the text that was registered.
-        """
-        order = self._call("LRANGE", REGISTRY_ORDER, 0, -1)
-        texts = self._call("HMGET", REGISTRIES, *order) if order else []
-        for digest, text in zip(order, texts, strict=True):
-            if text is None or hashlib.sha256(text).hexdigest() != digest.decode():
-                raise StoreRefused(
-                    f"registry version {digest.decode()[:16]} was changed in the store after it "
-                    "was registered: versions are only ever added; put its text back"
-                )
-        return [text.decode() for text in texts]
-
-    def registry_count(self) -> int:
-        """Return the number of versions."""
-        return int(self._call("LLEN", REGISTRY_ORDER))
-
-    # Intake
-
     def apply(self, batch: Batch, cap: int) -> Answer:
         """Take a batch in one atomic step.
 
@@ -259,121 +183,24 @@ class Store:
         candidates: list[Candidate] = []
         for verdict in batch.verdicts:
             if not isinstance(verdict, Candidate):
-                codes += _LETTERS[verdict]
+                codes += LETTERS[verdict]
                 continue
             candidates.append(verdict)
             keys.append(shard.mark(verdict.group.series, verdict.group.epoch, place.bucket))
             if verdict.memo is None:
-                codes += _LETTERS[ACCEPTED]
+                codes += LETTERS[ACCEPTED]
             else:
-                codes += _MEMOIZED
+                codes += MEMOIZED
                 keys.append(shard.memo(verdict.memo, place.bucket))
         head = (place.pseudonym, place.member, batch.sequence, batch.digest, cap, codes)
         required = self._generation.required()
         found = self._intake(keys, [*head, required, *_packed(candidates)])
         verdict_word, spent, letters, generation = found
         if verdict_word == b"restored":
-            raise StoreUnavailable(_AWAITS_RECOVERY)
-        self._note(generation)
-        words = tuple(_WORDS[letter] for letter in letters.decode())
+            raise StoreUnavailable(AWAITS_RECOVERY)
+        self._generation.note(generation)
+        words = tuple(WORDS[letter] for letter in letters.decode())
         return Answer(cast(Verdict, verdict_word.decode()), spent, words)
-
-    def _note(self, generation: int) -> None:
-        try:
-            self._generation.saw(generation)
-        except StoreRefused as error:
-            # The batch is taken; this process remembers the generation, and starts check the file.
-            _log.warning("%s", error)
-
-    # Erasure
-
-    def place(self, device: str) -> Place:
-        """Return where a device's record lies, if there is one."""
-        return self._layout.place(device)
-
-    def frozen(self, shard: int) -> dict[str, int]:
-        """Return per series the last epoch of which a shard holds no marks any more."""
-        kept = self._call("HGETALL", self._shards[shard].key("frozen"))
-        return {series.decode(): int(epoch) for series, epoch in kept.items()}
-
-    def erase(
-        self,
-        place: Place,
-        marks: Sequence[tuple[str, int]],
-        memos: Sequence[str],
-        *,
-        restored: bool = False,
-    ) -> bool:
-        """Erase a device in one atomic step, and remember for ever that nothing is to be taken.
-
-        Args:
-            place: Of the device.
-            marks: Series and epoch of the marks that it may have.
-            memos: Channel hashes of memoized metrics.
-            restored: Whether this is for a store that has forgotten an erasure.
-
-        Returns:
-            Whether there was a record of it.
-
-        Raises:
-            StoreRefused: The erasure could not be noted where no backup takes it back.
-        """
-        shard, required = self._shards[place.shard], 0
-        erased = shard.in_bucket("erased", place.bucket)
-        if not restored:
-            required = self._current(shard)
-            if not self._call("SISMEMBER", erased, place.member):
-                # First of all: once the store has erased, the device may have been told so.
-                self._tombstones.note(place)
-        keys = [
-            shard.key("life"),
-            shard.in_bucket("ledger", place.bucket),
-            shard.in_bucket("answers", place.bucket),
-            erased,
-            shard.key("counters"),
-            *(shard.mark(series, epoch, place.bucket) for series, epoch in marks),
-            *(shard.memo(channel, place.bucket) for channel in memos),
-        ]
-        new, known, generation = self._erase(keys, (place.pseudonym, place.member, required))
-        if new < 0:
-            raise StoreUnavailable(_AWAITS_RECOVERY)
-        if not restored:
-            self._note(generation)
-        return bool(known)
-
-    def is_erased(self, device: str) -> bool:
-        """Say whether a device was erased; a store that was put back by a backup cannot say."""
-        place = self._layout.place(device)
-        shard = self._shards[place.shard]
-        self._current(shard)
-        erased = shard.in_bucket("erased", place.bucket)
-        return bool(self._call("SISMEMBER", erased, place.member))
-
-    def _current(self, shard: Shard) -> int:
-        """Return the generation that a shard must have reached, and has."""
-        required = self._generation.required()
-        if int(self._call("HGET", shard.key("life"), "generation") or 0) < required:
-            raise StoreUnavailable(_AWAITS_RECOVERY)
-        return required
-
-    def forgotten_erasures(self) -> list[Place]:
-        """Return where devices lie that were erased and of which the store does not know that.
-
-        Raises:
-            StoreRefused: The file of erasures cannot be read.
-        """
-        buckets: defaultdict[tuple[int, int], list[Place]] = defaultdict(list)
-        for place in self._tombstones.places():
-            if place.shard < self._layout.shards:
-                buckets[place.shard, place.bucket].append(place)
-        forgotten: list[Place] = []
-        for (shard, bucket), places in buckets.items():
-            key = self._shards[shard].in_bucket("erased", bucket)
-            known = self._call("SMISMEMBER", key, *(place.member for place in places))
-            forgotten += (
-                place for place, is_known in zip(places, known, strict=True) if not is_known
-            )
-        return forgotten
 
     def rewrite_log(self, interval_seconds: int) -> str | None:
         """Have the append-only file rewritten unless that was asked for within some seconds.
@@ -384,211 +211,3 @@ class Store:
         if not self._call("SET", REWRITING, 1, "NX", "EX", interval_seconds):
             return None
         return self._connection.refusal("BGREWRITEAOF")
-
-    # Fold
-
-    def unfolded(self, shard: int, most: int) -> Unfolded:
-        """Read the next entries of a shard's stream, at most `most`."""
-        home = self._shards[shard]
-        # Cursor first: if anybody folds after this, the commit will find it changed.
-        cursor = self.cursor(shard)
-        found = self._call("XRANGE", home.key("stream"), f"({cursor}", "+", "COUNT", most)
-        frozen = self.frozen(shard) if found else {}
-        return Unfolded(
-            cursor,
-            found[-1][0].decode() if found else cursor,
-            [item for _, fields in found for item in fields.items()],
-            frozen,
-        )
-
-    def cursor(self, shard: int) -> str:
-        """Return the id of the last folded entry."""
-        cursor: bytes = self._call("GET", self._shards[shard].key("cursor")) or _START
-        return cursor.decode()
-
-    def cohort_counts(self, shard: int, group: Group, cohorts: Sequence[int]) -> list[bytes | None]:
-        """Read part of a shard's tally, packed, None for cohorts without reports."""
-        name = self._shards[shard].tally(group.name)
-        values: list[bytes | None] = self._call("HMGET", name, *cohorts)
-        return values
-
-    def popcounts_of(self, shard: int, groups: Sequence[Group]) -> list[bytes | None]:
-        """Read a shard's popcounts of some groups, packed, None for groups without any."""
-        name = self._shards[shard].key("popcounts")
-        names = [group.name for group in groups]
-        values: list[bytes | None] = self._call("HMGET", name, *names) if names else []
-        return values
-
-    def commit(
-        self,
-        shard: int,
-        read: Unfolded,
-        changes: Mapping[Group, Mapping[int, bytes]],
-        popcounts: Mapping[Group, bytes],
-        folded: Mapping[Group, int],
-        late: int,
-        seconds: float,
-    ) -> bool:
-        """Write whole new tallies and move the cursor past what was read, all or nothing.
-
-        Args:
-            read: What the tallies were computed from.
-            changes: Per group the touched cohorts and their packed counts.
-            popcounts: Per touched group of bit vectors its packed popcounts.
-            folded: Per touched group the reports among `read` that were counted.
-            late: Reports among `read` that no longer could be.
-            seconds: What it took to compute this.
-
-        Returns:
-            False if somebody else folded or froze meanwhile, or the store has lost what was read:
-            read again.
-        """
-        home = self._shards[shard]
-        names = ("cursor", "stream", "frozen", "counters", "groups", "popcounts", "reports")
-        keys = [home.key(name) for name in names]
-        keys += [home.tally(group.name) for group in changes]
-        milliseconds, _, number = read.last.partition("-")
-        kept_from = f"{milliseconds}-{int(number) + 1}"
-        total, took = sum(folded.values()), round(seconds * 1e6)
-        arguments: list[str | bytes | int] = [read.cursor, read.last, kept_from, total, late, took]
-        arguments += [len(changes), *(group.name for group in changes)]
-        arguments += [popcounts.get(group, b"") for group in changes]
-        arguments += [folded[group] for group in changes]
-        for index, cohorts in enumerate(changes.values(), start=1):
-            for cohort, packed in cohorts.items():
-                arguments += (index, cohort, packed)
-        return bool(self._fold(keys, arguments) == b"committed")
-
-    # Closing
-
-    def close_intake(self, shard: int, series: str, epoch: int) -> str:
-        """Refuse reports up to `epoch` from now on; return the last stream id before that."""
-        return self._raise(self._shards[shard], "watermarks", series, epoch)
-
-    def freeze(self, shard: int, series: str, epoch: int) -> None:
-        """Refuse changes of tallies up to `epoch`, and drop its marks: the watermark stands."""
-        home = self._shards[shard]
-        before = self._frozen_until(home, series)
-        # Marks go before the epoch is called frozen, or a crash between would keep them for ever.
-        if before < epoch:
-            ending = {group.epoch for group in self._groups(home) if group.series == series}
-            for past in sorted(ending):
-                if before < past <= epoch:
-                    buckets = range(self._layout.buckets)
-                    self._call("UNLINK", *(home.mark(series, past, bucket) for bucket in buckets))
-        # Also again: replicas may lack it.
-        self._raise(home, "frozen", series, epoch)
-
-    def half_closed(self) -> dict[str, int]:
-        """Return per series the last closed epoch, for those that not every shard knows as closed.
-
-        A closing is under way or died, or a failover has lost what a shard knew.
-        """
-        known = [
-            {series: int(epoch) for series, epoch in self._call("HGETALL", key).items()}
-            for shard in self._shards
-            for key in (shard.key("watermarks"), shard.key("frozen"))
-        ]
-        highest = {
-            series: max(epochs.get(series, -1) for epochs in known)
-            for series in {series for epochs in known for series in epochs}
-        }
-        return {
-            series.decode(): epoch
-            for series, epoch in highest.items()
-            if any(epochs.get(series, -1) < epoch for epochs in known)
-        }
-
-    def is_closed(self, metric: Metric, epoch: int) -> bool:
-        """Say whether the epoch's tallies are final in every shard."""
-        series = series_of(metric)
-        return all(self._frozen_until(shard, series) >= epoch for shard in self._shards)
-
-    def _raise(self, shard: Shard, name: str, series: str, epoch: int) -> str:
-        keys = (shard.key(name), shard.key("stream"))
-        last: bytes = self._close(keys, (series, epoch))
-        return last.decode()
-
-    def _frozen_until(self, shard: Shard, series: str) -> int:
-        return int(self._call("HGET", shard.key("frozen"), series) or -1)
-
-    # Tallies
-
-    def tally(self, metric: Metric, epoch: int) -> Tally:
-        """Return the sum of all shards' tallies; final only once the epoch is closed."""
-        name = Group.of(metric, epoch).name
-        total = Tally.zero(metric.mechanism)
-        for shard in self._shards:
-            for cohort, value in self._call("HGETALL", shard.tally(name)).items():
-                row = unpack_counts(value)
-                total.reports[int(cohort)] += row[0]
-                total.counts[int(cohort)] += row[1:]
-        return total
-
-    def popcounts(self, metric: Metric, epoch: int) -> Sequence[int]:
-        """Return how many reports set 0, 1, ... bits; empty for metrics without bit vectors."""
-        group = Group.of(metric, epoch)
-        if group.kind == "cell":
-            return ()
-        total = unpack_counts(bytes(4 * (group.cells + 1)))
-        for shard in self.shards:
-            for packed in self.popcounts_of(shard, [group]):
-                if packed is not None:
-                    total = total + unpack_counts(packed)
-        return tuple(total.tolist())
-
-    def epochs_with_reports(self, metric: Metric) -> list[int]:
-        """Return the epochs in which this version of the metric has a tally, ascending."""
-        epochs = {
-            group.epoch
-            for shard in self._shards
-            for group in self._groups(shard)
-            if group.fingerprint == metric.fingerprint and group.series == series_of(metric)
-        }
-        return sorted(epochs)
-
-    def _groups(self, shard: Shard) -> list[Group]:
-        return [parse_group(name) for name in self._call("SMEMBERS", shard.key("groups"))]
-
-    # Ledger and counters
-
-    def spent(self, device: str) -> int | None:
-        """Return the micro-epsilon that a device has spent in its life, None if it is unknown."""
-        place = self._layout.place(device)
-        ledger = self._shards[place.shard].in_bucket("ledger", place.bucket)
-        record = self._call("HGET", ledger, place.pseudonym)
-        return None if record is None else Record.unpack(record).spent
-
-    def ledger(self) -> Iterator[int]:
-        """Yield the micro-epsilon spent of every device, in no order."""
-        for shard in self._shards:
-            for bucket in range(self._layout.buckets):
-                for record in self._call("HVALS", shard.in_bucket("ledger", bucket)):
-                    yield Record.unpack(record).spent
-
-    def counters(self) -> Counter[str]:
-        """Return what happened since the store began.
-
-        Keys: batches, duplicates, clones, and gaps: batches whose sequence skips numbers, for
-        their device or a restored ledger has lost some; accepted and each reason of refusal, in
-        reports; folded and late, in accepted reports. What is accepted and neither folded nor late
-        is the lag. Of the fold: commits, those lost to another folder, and the microseconds of all
-        that were not.
-        """
-        return in_words(
-            self._call("HGETALL", shard.key("counters")).items() for shard in self._shards
-        )
-
-    def lag(self) -> int:
-        """Return how many accepted reports are in no tally yet."""
-        total = self.counters()
-        return total[ACCEPTED] - total["folded"] - total["late"]
-
-
-def in_words(counters: Iterable[Iterable[tuple[bytes, bytes]]]) -> Counter[str]:
-    """Add up shards' counters, by the names that `Store.counters` lists."""
-    total: Counter[str] = Counter(dict.fromkeys((*_LETTERS, *_EVENTS), 0))
-    for shard in counters:
-        for name, count in shard:
-            total[_WORDS.get(name.decode(), name.decode())] += int(count)
-    return total

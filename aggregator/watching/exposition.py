@@ -27,7 +27,7 @@ from aggregator.keyring.kinds import KINDS
 from aggregator.store import Store
 from aggregator.store.figures import ShardFigures
 from aggregator.store.migrations import newest_schema
-from aggregator.store.store import in_words
+from aggregator.store.verdicts import in_words
 from aggregator.watching.about import version
 from aggregator.watching.survey import QUANTILES, RATIOS, Survey
 from client_sdk.mechanisms import Mechanism

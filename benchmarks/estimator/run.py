@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
             _fill(url, store, metrics, [0])
             with _timed(f"{given.metrics} metrics x {given.cells} cells x 64 shards, estimated"):
                 for metric in metrics:
-                    estimate(metric, store.tally(metric, 0))
+                    estimate(metric, store.tallies.of(metric, 0))
         with _store(Path(folder) / "b") as (store, url):
             metrics = _registry(store, max(1, given.releases // len(WEEKS)), 12, "week")
             _fill(url, store, metrics, WEEKS)
@@ -93,7 +93,7 @@ def _registry(store: Store, metrics: int, values: int, epoch: str) -> list[Metri
             "starts = 2026-01-05\nexpires = 2027-01-04\n"
         )
     registry: Registry = loads(text)
-    store.register(registry.digest, text)
+    store.registries.add(registry.digest, text)
     return list(registry.metrics.values())
 
 

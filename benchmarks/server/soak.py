@@ -110,7 +110,7 @@ def soaked(seconds: float, rate: float, reports: int, devices: int) -> dict[str,
                     thread.join()
             assert not wrong, wrong[0]
             Folder(store).fold_once()
-            assert store.lag() == 0
+            assert store.figures.lag() == 0
             store.close()
     return {
         "server": _growth(samples, 1),

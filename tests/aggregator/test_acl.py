@@ -73,11 +73,11 @@ def test_the_whole_server_works_under_the_shipped_user(
     assert outcome.status == "WITHHELD"
     close_due(source, world.now)
     assert close_again(world.store) == []
-    assert world.store.spent(devices[1].id) == 9_500_000
+    assert world.store.accounts.spent(devices[1].id) == 9_500_000
     assert len(list(world.store.accounts.all(["0" * 16]))) == 20
     assert world.store.accounts.of(devices[0].id, ["0" * 16]) is not None
     assert world.store.accounts.reports().total() == 61
-    assert world.store.counters()["batches"] == 41
+    assert world.store.figures.counters()["batches"] == 41
     assert world.store.rewrite_log(60) is None
     figures = world.store.figures
     assert sum(shard.generation for shard in figures.shards()) > 0

@@ -323,10 +323,10 @@ def test_epsilon_is_not_raised_without_a_new_version(world: Any) -> None:
     device = world.device()
     report = world.report("crashed")
     assert world.charged(device, report) == ["accepted"]
-    assert world.store.spent(device.id) == old.charge
+    assert world.store.accounts.spent(device.id) == old.charge
     # Nor can the text behind a digest be exchanged, through the server ...
-    assert not world.store.register(world.registry.digest, louder)
-    assert world.registry.text in world.store.registries()
+    assert not world.store.registries.add(world.registry.digest, louder)
+    assert world.registry.text in world.store.registries.texts()
     # ... or past it: then the server refuses to work.
     with redis.Redis.from_url(world.redis_url) as client:
         client.hset(REGISTRIES, world.registry.digest, louder)

@@ -233,12 +233,12 @@ def test_a_bad_store_is_a_503_and_takes_the_batch_soon_after_it_is_mended(
         eventually(lambda: client.get("/readyz").status_code == 200, RECOVERY_SECONDS)
         eventually(lambda: world.send(device, body).status_code == 200, RECOVERY_SECONDS)
         assert time.monotonic() - mended < RECOVERY_SECONDS
-        eventually(lambda: bool(world.store.lag() == 0), 2 * RECOVERY_SECONDS)
+        eventually(lambda: bool(world.store.figures.lag() == 0), 2 * RECOVERY_SECONDS)
     # Not "duplicate": nothing of it had been taken while the answer was 503.
-    counters = world.store.counters()
+    counters = world.store.figures.counters()
     assert (counters["batches"], counters["duplicates"], counters["clones"]) == (4, 0, 0)
     assert counters["folded"] == counters["accepted"] == 5
-    assert world.store.spent(device.id) == 1_000_000 + 8_000_000
+    assert world.store.accounts.spent(device.id) == 1_000_000 + 8_000_000
     assert store.admin.exists(*streams(world)) == 0 or not any(
         store.admin.xlen(stream) for stream in streams(world)
     )
@@ -291,7 +291,7 @@ def test_a_full_store_is_drained_by_the_fold_and_takes_uploads_again(
     folded = world.folder.fold_once()
     assert folded > 100 and not store.admin.xlen(streams(world)[0])
     assert world.send(device, body).json["verdict"] == "accepted"
-    counters = world.store.counters()
+    counters = world.store.figures.counters()
     assert counters["accepted"] == counters["folded"] + 1 == folded + 2
     world.store.close()
 
@@ -312,13 +312,13 @@ def test_at_the_memory_limit_every_script_but_those_that_drain_refuses(
     store.admin.config_set("maxmemory", 1)
     before = everything(store)
     with pytest.raises(StoreUnavailable):
-        world.store.register("0" * 64, "text")
+        world.store.registries.add("0" * 64, "text")
     refused_for_now(world.send(device, device.batch(world.report("crashed"))))
     assert everything(store) == before
     assert world.folder.fold_once() == 1
-    world.store.close_intake(0, series_of(world.metric("theme")), world.epoch("theme"))
-    world.store.freeze(0, series_of(world.metric("theme")), world.epoch("theme"))
-    assert world.store.is_closed(world.metric("theme"), world.epoch("theme"))
+    world.store.tallies.close_intake(0, series_of(world.metric("theme")), world.epoch("theme"))
+    world.store.tallies.freeze(0, series_of(world.metric("theme")), world.epoch("theme"))
+    assert world.store.tallies.is_closed(world.metric("theme"), world.epoch("theme"))
     world.store.raise_generation(world.now)
     world.store.close()
 

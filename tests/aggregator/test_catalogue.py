@@ -28,14 +28,14 @@ def test_registering_again_adds_nothing_and_changes_no_order(world: Any) -> None
     newer = world.registry.text.replace("lifetime_epsilon = 1000", "lifetime_epsilon = 900")
     world.catalogue.register(newer)
     world.catalogue.register(world.registry.text)
-    assert world.store.registries() == [world.registry.text, newer]
+    assert world.store.registries.texts() == [world.registry.text, newer]
     assert world.catalogue.current().cap == 900_000_000
 
 
 def test_a_broken_registry_is_refused_and_not_kept(world: Any) -> None:
     with pytest.raises(RegistryError):
         world.catalogue.register(world.registry.text.replace("epsilon = 1.0", "epsilon = 0"))
-    assert len(world.store.registries()) == 1
+    assert len(world.store.registries.texts()) == 1
 
 
 def test_a_fingerprint_is_accepted_as_long_as_any_version_accepts_it(world: Any) -> None:
@@ -51,7 +51,7 @@ def test_a_version_registered_elsewhere_is_known_to_the_first_who_asks(world: An
     catalogue = Catalogue(world.store)
     catalogue.load()
     newer = loads(world.registry.text.replace("lifetime_epsilon = 1000", "lifetime_epsilon = 900"))
-    world.store.register(newer.digest, newer.text)
+    world.store.registries.add(newer.digest, newer.text)
     assert catalogue.refreshed().cap == 900_000_000
 
 
@@ -74,7 +74,7 @@ def test_the_store_is_asked_once_in_ten_seconds(
 ) -> None:
     catalogue = Catalogue(world.store, monotonic=lambda: 0.0)
     catalogue.current()
-    monkeypatch.setattr(world.store, "registry_count", pytest.fail)
+    monkeypatch.setattr(world.store.registries, "count", pytest.fail)
     for _ in range(100):
         assert catalogue.current().names
 
@@ -103,6 +103,6 @@ def test_strangers_cannot_make_the_catalogue_reload_at_will(
 ) -> None:
     catalogue = Catalogue(world.store)
     catalogue.load()
-    monkeypatch.setattr(world.store, "registries", pytest.fail)
+    monkeypatch.setattr(world.store.registries, "texts", pytest.fail)
     for _ in range(100):
         catalogue.refreshed()

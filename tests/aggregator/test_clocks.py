@@ -57,7 +57,7 @@ def test_epochs_around_now(
     close_epoch(clocked.store, clocked.metric(name), epoch - 1)
     device = clocked.device()
     assert clocked.charged(device, sent) == [when_closed]
-    assert clocked.store.spent(device.id) == 1_000_000 * (when_closed == "accepted")
+    assert clocked.store.accounts.spent(device.id) == 1_000_000 * (when_closed == "accepted")
 
 
 @pytest.mark.parametrize("length", ["day", "week", "month"])
@@ -68,7 +68,7 @@ def test_the_servers_clock_moves_the_table(clocked: Any, length: str) -> None:
     assert clocked.charged(device, clocked.report(name, epoch=epoch + 1)) == ["too_early"]
     clocked.now = end_of(clocked.metric(name).epoch, epoch)
     assert clocked.charged(device, clocked.report(name, epoch=epoch + 1)) == ["accepted"]
-    assert clocked.store.spent(device.id) == 1_000_000
+    assert clocked.store.accounts.spent(device.id) == 1_000_000
 
 
 @pytest.mark.parametrize("length", ["day", "week", "month"])
@@ -76,12 +76,12 @@ def test_a_clock_that_jumped_to_2099_costs_nothing(clocked: Any, length: str) ->
     name = f"by_{length}"
     device, jumped = clocked.device(), epoch_of(clocked.metric(name).epoch, date(2099, 6, 1))
     assert clocked.charged(device, clocked.report(name, epoch=jumped)) == ["too_early"]
-    assert clocked.store.spent(device.id) == 0
+    assert clocked.store.accounts.spent(device.id) == 0
     # Its clock has come back: it goes on, and pays for this epoch once.
     assert clocked.charged(device, clocked.report(name)) == ["accepted"]
     assert clocked.charged(device, clocked.report(name)) == ["already_reported"]
-    assert clocked.store.spent(device.id) == 1_000_000
-    assert clocked.store.lag() == 1
+    assert clocked.store.accounts.spent(device.id) == 1_000_000
+    assert clocked.store.figures.lag() == 1
 
 
 def test_a_clock_that_fell_behind_reports_no_closed_epoch(clocked: Any) -> None:
@@ -92,5 +92,5 @@ def test_a_clock_that_fell_behind_reports_no_closed_epoch(clocked: Any) -> None:
     for epoch in (stale, epoch_of("day", date(1970, 1, 1)), clocked.epoch("by_day") - 1):
         answer = clocked.charged(device, clocked.report("by_day", epoch=epoch))
         assert answer == ["epoch_closed"]
-    assert clocked.store.spent(device.id) == 0
+    assert clocked.store.accounts.spent(device.id) == 0
     assert day_of(clocked.now) == date(2026, 11, 30)

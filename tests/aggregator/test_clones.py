@@ -26,7 +26,7 @@ def assert_found(world: Any, device: Any, body: bytes, spent: int) -> None:
 
 def folded(world: Any, name: str) -> int:
     world.folder.fold_once()
-    n: int = world.store.tally(world.metric(name), world.epoch(name)).n
+    n: int = world.store.tallies.of(world.metric(name), world.epoch(name)).n
     return n
 
 
@@ -39,9 +39,9 @@ def test_of_two_copies_the_first_to_send_goes_on(world: Any) -> None:
     # The first goes on as if nothing had happened; so does everybody else.
     assert world.charged(device, world.report("home_page")) == ["accepted"]
     assert world.charged(bystander, world.report("crashed", 1)) == ["accepted"]
-    assert folded(world, "crashed") == 2 and world.store.counters()["clones"] == 1
-    assert world.store.spent(device.id) == 9_500_000
-    assert world.store.spent(bystander.id) == 500_000
+    assert folded(world, "crashed") == 2 and world.store.figures.counters()["clones"] == 1
+    assert world.store.accounts.spent(device.id) == 9_500_000
+    assert world.store.accounts.spent(bystander.id) == 500_000
 
 
 def test_a_copy_that_is_ahead_makes_the_original_the_clone(world: Any) -> None:
@@ -52,7 +52,7 @@ def test_a_copy_that_is_ahead_makes_the_original_the_clone(world: Any) -> None:
         assert world.charged(clone, world.report(name)) == ["accepted"]
     for name in ("theme", "crashed", "home_page"):
         assert_found(world, device, device.batch(world.report(name, 1)), 9_500_000)
-    assert world.store.counters()["clones"] == 3
+    assert world.store.figures.counters()["clones"] == 3
 
 
 def test_a_state_restored_from_a_backup_is_found_with_its_first_batch(world: Any) -> None:
@@ -66,7 +66,7 @@ def test_a_state_restored_from_a_backup_is_found_with_its_first_batch(world: Any
     for past in (5, 6):
         body = backup.batch(world.report("theme", epoch=week - past))
         assert_found(world, backup, body, 4_000_000)
-    assert world.store.counters()["clones"] == 2 and folded(world, "theme") == 1
+    assert world.store.figures.counters()["clones"] == 2 and folded(world, "theme") == 1
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -81,9 +81,9 @@ def test_a_resumed_machine_that_sends_the_same_bytes_is_no_clone(world: Any, cop
         again = world.send(resumed, body).json
         assert (again["verdict"], again["spent"]) == ("duplicate", first["spent"])
         assert again["reports"] == first["reports"]
-    assert world.store.counters()["clones"] == 0
+    assert world.store.figures.counters()["clones"] == 0
     assert folded(world, "theme") == 1 and folded(world, "crashed") == 1
-    assert world.store.spent(device.id) == 1_500_000
+    assert world.store.accounts.spent(device.id) == 1_500_000
 
 
 def test_two_copies_that_take_turns_count_no_epoch_twice(world: Any) -> None:
@@ -96,4 +96,4 @@ def test_two_copies_that_take_turns_count_no_epoch_twice(world: Any) -> None:
             one.sequence = max(device.sequence, clone.sequence)
             accepted += world.charged(one, world.report("theme", epoch=week - past)) == ["accepted"]
     assert accepted == 6
-    assert world.store.spent(device.id) == 6_000_000
+    assert world.store.accounts.spent(device.id) == 6_000_000

@@ -27,22 +27,22 @@ def test_a_closed_epoch_never_changes_and_counts_the_late(world: Any) -> None:
     for response in range(20):
         assert send(world, world.report("theme", response % 4)) == ["accepted"]
     close_epoch(world.store, metric, week)
-    assert world.store.is_closed(metric, week)
-    closed = world.store.tally(metric, week)
+    assert world.store.tallies.is_closed(metric, week)
+    closed = world.store.tallies.of(metric, week)
     assert closed.n == 20 and closed.counts.tolist() == [[5, 5, 5, 5]]
     for _ in range(5):
         assert send(world, world.report("theme")) == ["epoch_closed"]
     world.folder.fold_once()
     close_epoch(world.store, metric, week)
-    assert world.store.tally(metric, week).counts.tolist() == closed.counts.tolist()
-    assert world.store.counters()["epoch_closed"] == 5
+    assert world.store.tallies.of(metric, week).counts.tolist() == closed.counts.tolist()
+    assert world.store.figures.counters()["epoch_closed"] == 5
 
 
 def test_closing_folds_what_is_still_in_the_streams(world: Any) -> None:
     for _ in range(30):
         send(world, world.report("theme"), world.report("crashed", 1))
     close_epoch(world.store, world.metric("theme"), world.epoch("theme"))
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 30
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).n == 30
 
 
 def test_closing_takes_earlier_epochs_with_it_and_no_other_metric(world: Any) -> None:
@@ -51,8 +51,8 @@ def test_closing_takes_earlier_epochs_with_it_and_no_other_metric(world: Any) ->
     assert send(world, earlier, other, world.report("theme")) == ["accepted"] * 3
     close_epoch(world.store, world.metric("theme"), week)
     assert send(world, earlier, other) == ["epoch_closed", "accepted"]
-    assert world.store.epochs_with_reports(world.metric("theme")) == [week - 1, week]
-    assert not world.store.is_closed(world.metric("home_page"), week)
+    assert world.store.tallies.epochs_with_reports(world.metric("theme")) == [week - 1, week]
+    assert not world.store.tallies.is_closed(world.metric("home_page"), week)
 
 
 def test_a_closed_epoch_is_closed_for_every_version_of_the_metric(world: Any) -> None:
@@ -68,7 +68,7 @@ def test_the_watermark_never_falls(world: Any) -> None:
     metric, week = world.metric("theme"), world.epoch("theme")
     close_epoch(world.store, metric, week)
     close_epoch(world.store, metric, week - 3)
-    assert world.store.is_closed(metric, week)
+    assert world.store.tallies.is_closed(metric, week)
     assert send(world, world.report("theme")) == ["epoch_closed"]
 
 
@@ -106,17 +106,17 @@ def test_under_load_every_acknowledged_report_is_in_the_closed_tally(world: Any)
     while told["accepted"] < 200:
         stop.wait(0.01)
     close_epoch(world.store, metric, day)
-    at_closing = world.store.tally(metric, day)
+    at_closing = world.store.tallies.of(metric, day)
     while told["epoch_closed"] < 50:
         stop.wait(0.01)
     stop.set()
     for thread in threads:
         thread.join()
     world.folder.fold_once()
-    final = world.store.tally(metric, day)
+    final = world.store.tallies.of(metric, day)
     assert final.n == at_closing.n == told["accepted"] == final.counts.sum()
-    counters = world.store.counters()
-    assert counters["late"] == 0 and world.store.lag() == 0
+    counters = world.store.figures.counters()
+    assert counters["late"] == 0 and world.store.figures.lag() == 0
 
 
 @pytest.mark.parametrize("dies_at", ["close_intake", "commit", "freeze"])
@@ -125,7 +125,7 @@ def test_a_closing_that_died_is_finished_by_the_next(world: Any, dies_at: str) -
     for _ in range(40):
         send(world, world.report("theme"))
     dying = Store.connect(world.settings, world.keys.pseudonym_key)
-    original, calls = getattr(dying, dies_at), []
+    original, calls = getattr(dying.tallies, dies_at), []
 
     def dies(*arguments: Any) -> Any:
         calls.append(1)
@@ -133,14 +133,14 @@ def test_a_closing_that_died_is_finished_by_the_next(world: Any, dies_at: str) -
             raise StoreUnavailable("a shard is down")
         return original(*arguments)
 
-    setattr(dying, dies_at, dies)
+    setattr(dying.tallies, dies_at, dies)
     with pytest.raises(StoreUnavailable):
         close_epoch(dying, metric, week)
     dying.close()
-    assert not world.store.is_closed(metric, week)
+    assert not world.store.tallies.is_closed(metric, week)
     close_epoch(world.store, metric, week)
-    assert world.store.is_closed(metric, week)
-    assert world.store.tally(metric, week).n == 40
+    assert world.store.tallies.is_closed(metric, week)
+    assert world.store.tallies.of(metric, week).n == 40
 
 
 def test_racing_closers_agree(world: Any) -> None:
@@ -154,7 +154,10 @@ def test_racing_closers_agree(world: Any) -> None:
         closer.start()
     for closer in closers:
         closer.join()
-    assert world.store.is_closed(metric, week) and world.store.tally(metric, week).n == 100
+    assert (
+        world.store.tallies.is_closed(metric, week)
+        and world.store.tallies.of(metric, week).n == 100
+    )
 
 
 def test_the_fold_leaves_a_frozen_tally_alone_and_goes_on(world: Any) -> None:
@@ -162,11 +165,11 @@ def test_the_fold_leaves_a_frozen_tally_alone_and_goes_on(world: Any) -> None:
     metric, week = world.metric("theme"), world.epoch("theme")
     send(world, world.report("theme"), world.report("crashed", 1))
     for shard in world.store.shards:
-        world.store.freeze(shard, series_of(metric), week)
+        world.store.tallies.freeze(shard, series_of(metric), week)
     assert world.folder.fold_once() == 1
-    assert world.store.tally(metric, week).n == 0
-    assert world.store.tally(world.metric("crashed"), world.epoch("crashed")).n == 1
-    assert world.store.counters()["late"] == 1 and world.store.lag() == 0
+    assert world.store.tallies.of(metric, week).n == 0
+    assert world.store.tallies.of(world.metric("crashed"), world.epoch("crashed")).n == 1
+    assert world.store.figures.counters()["late"] == 1 and world.store.figures.lag() == 0
 
 
 @pytest.mark.parametrize("lost", [("watermarks",), ("frozen",), ("watermarks", "frozen")])
@@ -185,10 +188,10 @@ def test_a_closing_that_one_shard_has_lost_is_asserted_again(
             assert client.hdel(shard.key(name), "week:theme") == 1
     assert close_again(world.store) == ["week:theme"]
     assert close_again(world.store) == []
-    assert world.store.is_closed(metric, week)
+    assert world.store.tallies.is_closed(metric, week)
     body = device.batch(world.report("theme"))
     assert world.send(device, body).json["reports"] == ["epoch_closed"]
-    assert world.store.tally(metric, week).n == 1
+    assert world.store.tallies.of(metric, week).n == 1
 
 
 def test_reports_taken_while_a_closing_was_lost_are_counted_and_not_kept_back(world: Any) -> None:
@@ -200,4 +203,4 @@ def test_reports_taken_while_a_closing_was_lost_are_counted_and_not_kept_back(wo
         client.delete(shard.key("watermarks"), shard.key("frozen"))
     assert world.charged(device, world.report("theme")) == ["accepted"]
     close_again(world.store)
-    assert world.store.tally(metric, week).n == 1 and world.store.lag() == 0
+    assert world.store.tallies.of(metric, week).n == 1 and world.store.figures.lag() == 0

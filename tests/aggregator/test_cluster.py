@@ -201,14 +201,14 @@ def test_uploads_of_all_nodes_are_folded_closed_and_final(world: Any, cluster: C
     metric, week = world.metric("theme"), world.epoch("theme")
     devices = send_in(world, 80)
     assert all(node.client.dbsize() > 0 for node in cluster.nodes)
-    assert world.folder.fold_once() == 80 and world.store.lag() == 0
+    assert world.folder.fold_once() == 80 and world.store.figures.lag() == 0
     assert world.charged(devices[0], world.report("theme")) == ["already_reported"]
     send_in(world, 20)
     close_epoch(world.store, metric, week)
-    tally = world.store.tally(metric, week)
+    tally = world.store.tallies.of(metric, week)
     assert tally.n == 100 and tally.counts.tolist() == [[25] * 4]
     assert world.charged(world.device(), world.report("theme")) == ["epoch_closed"]
-    assert sorted(world.store.ledger()) == [0] + [1_000_000] * 100
+    assert sorted(world.store.accounts.every_spent()) == [0] + [1_000_000] * 100
     assert world.app.test_client().get("/readyz").status_code == 200
     assert world.store.rewrite_log(60) is None
     assert len(world.store.figures.shards()) == 16 and world.store.figures.memory().most_bytes == 0
@@ -227,8 +227,8 @@ def test_scripts_lost_by_one_node_are_sent_again(world: Any, cluster: Cluster) -
         send_in(world, 20)
         node.client.script_flush()
         assert world.folder.fold_once() > 0
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 60
-    assert world.store.counters()["duplicates"] == 0
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).n == 60
+    assert world.store.figures.counters()["duplicates"] == 0
 
 
 def test_a_script_over_two_shards_is_refused_not_tried_again(world: Any) -> None:
@@ -366,9 +366,9 @@ def pair(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda store, device: store.erase(store.place(device), [], []),
-        lambda store, device: store.close_intake(0, "week:theme", 7),
-        lambda store, device: store.freeze(0, "week:theme", 7),
+        lambda store, device: store.erasures.erase(store.erasures.place(device), [], []),
+        lambda store, device: store.tallies.close_intake(0, "week:theme", 7),
+        lambda store, device: store.tallies.freeze(0, "week:theme", 7),
     ],
     ids=["erase", "close_intake", "freeze"],
 )
@@ -504,13 +504,13 @@ def folding(world: Any) -> Iterator[None]:
 
 def assert_exactly_once(world: Any, uploads: int) -> None:
     world.folder.fold_once()
-    wide = world.store.tally(world.metric("wide"), world.epoch("wide"))
+    wide = world.store.tallies.of(world.metric("wide"), world.epoch("wide"))
     assert wide.counts.max() == 1 and wide.counts.sum() == wide.n == uploads
-    theme = world.store.tally(world.metric("theme"), world.epoch("theme"))
+    theme = world.store.tallies.of(world.metric("theme"), world.epoch("theme"))
     assert theme.n == uploads and theme.counts.tolist() == [[uploads // 4] * 4]
-    counters = world.store.counters()
+    counters = world.store.figures.counters()
     assert counters["accepted"] == counters["folded"] == 2 * uploads
-    assert sorted(set(world.store.ledger())) == [5_000_000]
+    assert sorted(set(world.store.accounts.every_spent())) == [5_000_000]
 
 
 @pytest.mark.slow

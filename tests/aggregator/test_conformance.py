@@ -41,7 +41,7 @@ def run_schemathesis(
     }
     run = Run(str(contract.PATH), server.url, CONFIG, environment, examples, seed)
     run.in_directory(directory)
-    return world.store.counters()
+    return world.store.figures.counters()
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def ask(world: Any, device: Any, body: bytes | None = None, mac: str | None = No
 
 
 def place_of(world: Any, device: Any) -> Place:
-    found: Place = world.store.place(device.id)
+    found: Place = world.store.erasures.place(device.id)
     return found
 
 
@@ -120,9 +120,9 @@ def test_everything_under_the_pseudonym_goes_and_tallies_stay(world: Any) -> Non
     assert answer.status_code == 200
     assert answer.json == {"verdict": "erased", "mac": erased_mac(device.key, NONCE)}
     assert traces(world, device) == {}
-    assert world.store.spent(device.id) is None
+    assert world.store.accounts.spent(device.id) is None
     assert tallies(world) == before and traces(world, other) == kept
-    assert world.store.counters()["erasures"] == 1
+    assert world.store.figures.counters()["erasures"] == 1
 
 
 def test_erasing_again_says_the_same_and_changes_nothing(world: Any) -> None:
@@ -139,7 +139,7 @@ def test_what_waits_in_the_stream_is_counted_all_the_same(world: Any) -> None:
     assert world.charged(device, world.report("theme", 2)) == ["accepted"]
     ask(world, device)
     assert world.folder.fold_once() == 1
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).reports.sum() == 1
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).reports.sum() == 1
 
 
 def test_a_batch_of_an_erased_device_is_gone_with_a_mac_and_leaves_nothing(world: Any) -> None:
@@ -214,12 +214,12 @@ def test_a_copy_of_an_erased_device_stays_silent_when_its_master_key_is_retired(
     assert client.erase()
     client.close()
     app = app_after_retiring(world)
-    before = world.store.counters()["accepted"]
+    before = world.store.figures.counters()["accepted"]
     assert before == 2
     for _ in range(3):
         run(app, "copy").close()
         world.now += DAY_SECONDS
-    assert world.store.counters()["accepted"] == before
+    assert world.store.figures.counters()["accepted"] == before
 
 
 def test_a_store_put_back_by_a_backup_does_not_tell_who_was_erased(world: Any) -> None:
@@ -491,7 +491,7 @@ def test_a_store_that_is_put_back_at_that_very_moment_does_not_erase_for_nothing
     monkeypatch.setattr(Tombstones, "note", overtaken)
     assert ask(world, device).status_code == 503
     assert traces(world, device)
-    assert len(world.store.forgotten_erasures()) == 1  # which the recovery does
+    assert len(world.store.erasures.forgotten()) == 1  # which the recovery does
 
 
 def test_a_recovery_does_not_bring_back_who_was_erased_before_the_backup(world: Any) -> None:
@@ -505,7 +505,7 @@ def test_a_recovery_does_not_bring_back_who_was_erased_before_the_backup(world: 
     put_back(world.redis_url, backup)
     done = recover(world.store, world.catalogue.load(), date(2026, 11, 30), world.now)
     assert (done.erased, done.charged.devices) == (0, 1)
-    assert traces(world, device) == {} and world.store.spent(other.id) is not None
+    assert traces(world, device) == {} and world.store.accounts.spent(other.id) is not None
     assert world.send(device, device.batch(world.report("theme"))).status_code == 410
 
 
@@ -645,7 +645,7 @@ def test_a_store_that_refuses_to_rewrite_is_noted_once_and_folded_on(
         store.close()
     told = [r.getMessage() for r in caplog.records if "append-only" in r.getMessage()]
     assert len(told) == 1 and "permissions" in told[0]
-    assert world.store.lag() == 0
+    assert world.store.figures.lag() == 0
 
 
 def test_a_full_store_still_erases(tmp_path: Path, new_world: Callable[..., Any]) -> None:
@@ -658,7 +658,7 @@ def test_a_full_store_still_erases(tmp_path: Path, new_world: Callable[..., Any]
         assert ask(world, device).status_code == 200
         assert traces(world, device) == {}
         run_once(Folder(world.store, aof_rewrite_interval_seconds=60))
-        assert world.store.lag() == 0
+        assert world.store.figures.lag() == 0
         world.store.close()
 
 
@@ -726,9 +726,9 @@ def test_a_user_has_the_device_erased_here_and_there(
     shutil.copytree(tmp_path / "state", tmp_path / "backup")
     world.folder.fold_once()
     before = tallies(world)
-    assert world.store.spent(device) == 9_000_000
+    assert world.store.accounts.spent(device) == 9_000_000
     assert client.erase()
-    assert world.store.spent(device) is None
+    assert world.store.accounts.spent(device) is None
     assert tallies(world) == before
     # Opted in again: another id, and an account of its own; the device knows the total.
     world.now += 7 * DAY_SECONDS
@@ -745,7 +745,7 @@ def test_a_user_has_the_device_erased_here_and_there(
     for each in (client, again, copy):
         each.close(5)
     world.folder.fold_once()
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 0
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).n == 0
 
 
 def test_a_device_that_the_operator_erased_falls_silent(world: Any, tmp_path: Path) -> None:

@@ -143,14 +143,14 @@ class Load:
 
 
 def assert_exactly_once(world: Any) -> None:
-    wait_until(lambda: world.store.lag() == 0)
-    wide = world.store.tally(world.metric("wide"), world.epoch("wide"))
+    wait_until(lambda: world.store.figures.lag() == 0)
+    wide = world.store.tallies.of(world.metric("wide"), world.epoch("wide"))
     assert wide.counts.max() == 1 and wide.counts.sum() == wide.n == UPLOADS
-    theme = world.store.tally(world.metric("theme"), world.epoch("theme"))
+    theme = world.store.tallies.of(world.metric("theme"), world.epoch("theme"))
     assert theme.n == UPLOADS and theme.counts.tolist() == [[UPLOADS // 4] * 4]
-    counters = world.store.counters()
+    counters = world.store.figures.counters()
     assert counters["accepted"] == counters["folded"] == 2 * UPLOADS
-    assert sorted(set(world.store.ledger())) == [5_000_000]
+    assert sorted(set(world.store.accounts.every_spent())) == [5_000_000]
 
 
 def server_worker(server: Any) -> psutil.Process:

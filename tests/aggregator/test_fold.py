@@ -69,23 +69,23 @@ def send_own_bits(world: Any, numbers: range) -> None:
 
 
 def wide_tally(world: Any) -> Tally:
-    tally: Tally = world.store.tally(world.metric("wide"), world.epoch("wide"))
+    tally: Tally = world.store.tallies.of(world.metric("wide"), world.epoch("wide"))
     return tally
 
 
 def assert_exactly_once(world: Any, count: int) -> None:
     tally = wide_tally(world)
     assert tally.counts.max() == 1 and tally.counts.sum() == tally.n == count
-    theme = world.store.tally(world.metric("theme"), world.epoch("theme"))
+    theme = world.store.tallies.of(world.metric("theme"), world.epoch("theme"))
     assert theme.n == theme.counts.sum() == count
-    counters = world.store.counters()
+    counters = world.store.figures.counters()
     assert counters["accepted"] == counters["folded"] == 2 * count
-    assert world.store.lag() == 0
+    assert world.store.figures.lag() == 0
 
 
 def test_each_report_is_counted_exactly_once(world: Any) -> None:
     send_own_bits(world, range(300))
-    assert world.store.lag() == 600
+    assert world.store.figures.lag() == 600
     assert world.folder.fold_once() == 600
     assert_exactly_once(world, 300)
     assert world.folder.fold_once() == 0
@@ -139,7 +139,7 @@ def test_racing_folders_count_exactly_once(world: Any) -> None:
     def fold() -> None:
         store = Store.connect(world.settings, world.keys.pseudonym_key)
         folder = Folder(store, entries_per_commit=2)
-        commit = store.commit
+        commit = store.tallies.commit
 
         def counted(*arguments: Any) -> bool:
             done = commit(*arguments)
@@ -147,8 +147,8 @@ def test_racing_folders_count_exactly_once(world: Any) -> None:
                 lost.append(1)
             return done
 
-        store.commit = counted
-        while not stop.is_set() or world.store.lag() > 0:
+        store.tallies.commit = counted
+        while not stop.is_set() or world.store.figures.lag() > 0:
             folder.fold_once()
         store.close()
 
@@ -172,25 +172,27 @@ def test_racing_folders_count_exactly_once(world: Any) -> None:
 
 def test_a_folder_that_was_overtaken_commits_nothing(world: Any) -> None:
     send_own_bits(world, range(200))
-    shard = next(shard for shard in world.store.shards if world.store.unfolded(shard, 9).entries)
+    shard = next(
+        shard for shard in world.store.shards if world.store.tallies.unfolded(shard, 9).entries
+    )
     group = Group.of(world.metric("wide"), world.epoch("wide"))
-    read = world.store.unfolded(shard, 2000)
+    read = world.store.tallies.unfolded(shard, 2000)
     world.folder.fold_once()
     change = {group: {0: pack_counts(np.full(2049, 7, np.int64))}}
-    assert not world.store.commit(shard, read, change, {}, {group: 5}, 0, 0.0)
+    assert not world.store.tallies.commit(shard, read, change, {}, {group: 5}, 0, 0.0)
     assert_exactly_once(world, 200)
 
 
 def test_popcounts_are_kept_beside_the_tally(world: Any) -> None:
-    assert world.store.popcounts(world.metric("wide"), world.epoch("wide")) == (0,) * 2049
-    assert world.store.popcounts(world.metric("theme"), world.epoch("theme")) == ()
+    assert world.store.tallies.popcounts(world.metric("wide"), world.epoch("wide")) == (0,) * 2049
+    assert world.store.tallies.popcounts(world.metric("theme"), world.epoch("theme")) == ()
     for number, bits in enumerate((0, 1, 3, 0b1011, (1 << 2048) - 1, 7)):
         device = world.device()
         body = device.batch(world.report("wide", bits), world.report("theme", number % 4))
         assert world.send(device, body).status_code == 200
         if number % 2:
             world.folder.fold_once()
-    popcounts = world.store.popcounts(world.metric("wide"), world.epoch("wide"))
+    popcounts = world.store.tallies.popcounts(world.metric("wide"), world.epoch("wide"))
     assert {bits: n for bits, n in enumerate(popcounts) if n} == {0: 1, 1: 1, 2: 1, 3: 2, 2048: 1}
     assert wide_tally(world).n == sum(popcounts)
 
@@ -201,7 +203,8 @@ def test_a_folder_that_was_overtaken_in_part_between_any_two_steps_counts_once(
     # The last of what it read is still there: only the cursor tells, and only if it was read first.
     world = new_world(redis_url, shards=1)
     slow = Store.connect(world.settings, world.keys.pseudonym_key)
-    call, commit, steps = slow._call, slow.commit, iter(())
+    tallies = slow.tallies
+    call, commit, steps = tallies._call, tallies.commit, iter(())
 
     def overtaken() -> None:
         if next(steps, None) == 0:
@@ -215,7 +218,7 @@ def test_a_folder_that_was_overtaken_in_part_between_any_two_steps_counts_once(
         overtaken()
         return commit(*arguments)
 
-    slow._call, slow.commit = slow_call, slow_commit
+    tallies._call, tallies.commit = slow_call, slow_commit
     for step in itertools.count():
         send_own_bits(world, range(5 * step, 5 * step + 5))
         steps = iter(range(step, -1, -1))
@@ -244,19 +247,19 @@ def test_a_full_store_drains(world: Any) -> None:
 def test_the_fold_survives_an_outage(world: Any, caplog: pytest.LogCaptureFixture) -> None:
     send_own_bits(world, range(20))
     store = Store.connect(world.settings, world.keys.pseudonym_key)
-    unfolded, failures = store.unfolded, iter([True, True])
+    unfolded, failures = store.tallies.unfolded, iter([True, True])
 
     def failing(shard: int, most: int) -> Any:
         if next(failures, False):
             raise StoreUnavailable("the store cannot be reached")
         return unfolded(shard, most)
 
-    store.unfolded = failing
+    store.tallies.unfolded = failing
     stop = threading.Event()
     folder = Folder(store)
     thread = threading.Thread(target=folder.run, args=(stop, 0.01))
     thread.start()
-    while world.store.lag() > 0:
+    while world.store.figures.lag() > 0:
         stop.wait(0.01)
     stop.set()
     thread.join()

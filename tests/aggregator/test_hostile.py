@@ -59,14 +59,14 @@ class Books:
 
     def compare(self, world: Any) -> None:
         """Assert that the store holds this, and nothing else."""
-        found = world.store.counters()
+        found = world.store.figures.counters()
         for name in ("batches", "duplicates", "clones", ACCEPTED, *REFUSAL_REASONS):
             assert (name, found[name]) == (name, self.counters[name])
-        assert {device: world.store.spent(device) for device in self.spent} == self.spent
-        assert len(list(world.store.ledger())) == len(self.spent)
+        assert {device: world.store.accounts.spent(device) for device in self.spent} == self.spent
+        assert len(list(world.store.accounts.every_spent())) == len(self.spent)
         while world.folder.fold_once():
             pass
-        assert world.store.counters()["folded"] == self.counters[ACCEPTED]
+        assert world.store.figures.counters()["folded"] == self.counters[ACCEPTED]
 
 
 def ask(app: Any, sent: Hostile) -> tuple[int, bytes]:

@@ -263,11 +263,11 @@ def test_the_age_of_the_oldest_unfolded_report_grows_until_it_is_folded(world: W
 
 def test_a_commit_that_lost_the_race_is_counted_and_adds_nothing(world: World) -> None:
     world.charged(world.device(), world.report("theme"))
-    shard = next(s for s in world.store.shards if world.store.unfolded(s, 9).entries)
-    read = world.store.unfolded(shard, 9)
+    shard = next(s for s in world.store.shards if world.store.tallies.unfolded(s, 9).entries)
+    read = world.store.tallies.unfolded(shard, 9)
     world.folder.fold_once()
-    assert not world.store.commit(shard, read, {}, {}, {}, 0, 0.0)
-    counters = world.store.counters()
+    assert not world.store.tallies.commit(shard, read, {}, {}, {}, 0, 0.0)
+    counters = world.store.figures.counters()
     assert (counters["lost"], counters["commits"], counters["folded"]) == (1, 1, 1)
     assert world.store.figures.folded_by_metric() == {"theme": 1}
 

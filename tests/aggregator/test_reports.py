@@ -38,8 +38,8 @@ def test_an_accepted_batch_is_answered_under_the_devices_mac(world: Any) -> None
     assert macs_match(mac, told["mac"])
     world.folder.fold_once()
     theme, crashed = (world.metric(name) for name in ("theme", "crashed"))
-    assert world.store.tally(theme, world.epoch("theme")).counts.tolist() == [[0, 0, 1, 0]]
-    assert world.store.tally(crashed, world.epoch("crashed")).counts.tolist() == [[1]]
+    assert world.store.tallies.of(theme, world.epoch("theme")).counts.tolist() == [[0, 0, 1, 0]]
+    assert world.store.tallies.of(crashed, world.epoch("crashed")).counts.tolist() == [[1]]
 
 
 MALFORMED = [
@@ -126,9 +126,9 @@ def test_reports_are_refused_by_reason_and_the_rest_is_counted(world: Any) -> No
     assert answer.status_code == 200 and answer.json["reports"] == list(sent.values())
     assert answer.json["spent"] == 2_000_000
     world.folder.fold_once()
-    assert world.store.tally(world.metric("theme"), week).counts.tolist() == [[0, 0, 0, 1]]
-    assert world.store.tally(world.metric("theme"), week - 1).counts.tolist() == [[0, 1, 0, 0]]
-    counters = world.store.counters()
+    assert world.store.tallies.of(world.metric("theme"), week).counts.tolist() == [[0, 0, 0, 1]]
+    assert world.store.tallies.of(world.metric("theme"), week - 1).counts.tolist() == [[0, 1, 0, 0]]
+    counters = world.store.figures.counters()
     for reason in set(sent.values()) - {"accepted"}:
         assert counters[reason] == 1
     assert counters["accepted"] == counters["folded"] == 2
@@ -151,8 +151,8 @@ def test_the_same_upload_three_times_in_a_row_is_counted_once(world: Any) -> Non
         assert answer["reports"] == ["accepted", "already_reported", "accepted"]
         assert answer["spent"] == 1_500_000
     world.folder.fold_once()
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 1
-    assert world.store.counters()["duplicates"] == 2
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).n == 1
+    assert world.store.figures.counters()["duplicates"] == 2
 
 
 def test_the_same_upload_eight_times_at_once_is_counted_once(world: Any) -> None:
@@ -171,7 +171,7 @@ def test_the_same_upload_eight_times_at_once_is_counted_once(world: Any) -> None
         verdicts = sorted(answer.json["verdict"] for answer in answers)
         assert verdicts == ["accepted"] + ["duplicate"] * 7
     world.folder.fold_once()
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 5
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).n == 5
 
 
 def test_a_repeat_is_found_however_late_it_comes(world: Any) -> None:
@@ -188,7 +188,7 @@ def test_a_repeat_is_found_however_late_it_comes(world: Any) -> None:
         assert world.send(device, body).json["verdict"] == "duplicate"
     assert set(world.contents()) == before
     world.folder.fold_once()
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 1
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).n == 1
 
 
 def test_other_bytes_under_a_used_or_older_sequence_are_a_suspected_clone(world: Any) -> None:
@@ -208,7 +208,7 @@ def test_other_bytes_under_a_used_or_older_sequence_are_a_suspected_clone(world:
         assert macs_match(mac, document["mac"]) and document["sequence"] == sequence
     after = {key: value for key, value in world.contents().items() if b"counters" not in key}
     assert after == state
-    assert world.store.counters()["clones"] == 2
+    assert world.store.figures.counters()["clones"] == 2
 
 
 def test_a_sequence_may_skip_numbers_and_the_gaps_are_counted(world: Any) -> None:
@@ -220,7 +220,7 @@ def test_a_sequence_may_skip_numbers_and_the_gaps_are_counted(world: Any) -> Non
         assert world.send(device, body).json["verdict"] == "duplicate"
     for _ in range(3):
         world.send(other, other.batch(world.report("theme")))
-    assert world.store.counters()["gaps"] == 2
+    assert world.store.figures.counters()["gaps"] == 2
 
 
 def test_a_new_version_of_a_metric_cannot_report_the_same_epoch_again(world: Any) -> None:
@@ -238,7 +238,7 @@ def test_a_new_version_of_a_metric_cannot_report_the_same_epoch_again(world: Any
 def test_a_version_registered_elsewhere_is_found_when_first_used(world: Any) -> None:
     text = world.registry.text.replace('"system", "other"]', '"system", "sepia", "other"]')
     newer = loads(text)
-    world.store.register(newer.digest, text)  # by another process
+    world.store.registries.add(newer.digest, text)  # by another process
     world.catalogue._loaded_at = float("-inf")
     device = world.device()
     body = device.batch(world.report("theme", fingerprint=newer.metrics["theme"].fingerprint))
@@ -296,8 +296,8 @@ def test_a_stalled_store_applies_a_batch_once(world: Any) -> None:
         admin.ping()  # waits for the end of the pause
     assert world.send(device, body).json["verdict"] in ("accepted", "duplicate")
     world.folder.fold_once()
-    assert world.store.tally(world.metric("theme"), world.epoch("theme")).n == 1
-    assert world.store.spent(device.id) == 500_000 + 8_000_000 + 1_000_000
+    assert world.store.tallies.of(world.metric("theme"), world.epoch("theme")).n == 1
+    assert world.store.accounts.spent(device.id) == 500_000 + 8_000_000 + 1_000_000
     world.store.close()
 
 

@@ -112,7 +112,7 @@ def test_sigterm_finishes_every_upload_that_the_store_was_asked_to_take(
         thread.join()
     assert set(answered) == {200}
     assert len(answered) >= before + 16, "the uploads that were under way were not answered"
-    counters = world.store.counters()
+    counters = world.store.figures.counters()
     assert counters["batches"] == len(answered) and counters["duplicates"] == 0
 
 
@@ -168,8 +168,8 @@ def test_a_rolling_restart_with_key_rotation_loses_and_refuses_nothing(
     assert count > 8
     world.folder.fold_once()
     for name in ("theme", "home_page", "wide"):
-        assert world.store.tally(world.metric(name), world.epoch(name)).n == count
-    counters = world.store.counters()
+        assert world.store.tallies.of(world.metric(name), world.epoch(name)).n == count
+    counters = world.store.figures.counters()
     assert counters["accepted"] == counters["folded"] == 3 * count
     assert counters["clones"] == counters["gaps"] == 0
 

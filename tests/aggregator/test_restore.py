@@ -158,7 +158,7 @@ def test_a_device_cannot_spend_twice_what_a_backup_has_forgotten(
     world.now = NOON + 9 * DAY_SECONDS
     go_on(world)
     assert spend(world, greedy, "theme", "home_page", days=all_of(world)) == 18
-    assert world.store.spent(greedy.id) == CAP
+    assert world.store.accounts.spent(greedy.id) == CAP
     newcomer = world.device()
     assert spend(world, newcomer, "theme") == 1
     world.store.close()
@@ -191,14 +191,14 @@ def test_a_device_cannot_spend_twice_what_a_backup_has_forgotten(
     prepare(restored.settings)
     assert restored.app.test_client().get("/readyz").status_code == 200
     # 20 days, 3 of which the backup knows, and the remembered answers: all of it may be gone.
-    assert restored.store.spent(greedy.id) == CAP
+    assert restored.store.accounts.spent(greedy.id) == CAP
     answer = restored.send(greedy, body).json
     assert (answer["reports"], answer["spent"]) == (["budget_exhausted"], CAP)
     assert spend(restored, greedy, "theme", "home_page", days=all_of(restored)) == 0
     # One that is known and had paid for its remembered answers is not charged for them again.
-    assert restored.store.spent(idle.id) == 5_000_000 + 19_000_000
+    assert restored.store.accounts.spent(idle.id) == 5_000_000 + 19_000_000
     assert spend(restored, idle, "home_page") == 1
-    assert restored.store.spent(idle.id) == CAP
+    assert restored.store.accounts.spent(idle.id) == CAP
     # One that the backup does not know starts at the floor; one that is new starts at nothing.
     assert done.plan.floor == CAP
     report = newcomer.batch(restored.report("theme", epoch=restored.epoch("theme") - 1))
@@ -206,8 +206,8 @@ def test_a_device_cannot_spend_twice_what_a_backup_has_forgotten(
     assert (answer["reports"], answer["spent"]) == (["budget_exhausted"], CAP)
     stranger = restored.device()
     assert spend(restored, stranger, "theme", "home_page") == 2
-    assert restored.store.spent(stranger.id) == 5_000_000
-    assert restored.store.counters()["gaps"] == 2
+    assert restored.store.accounts.spent(stranger.id) == 5_000_000
+    assert restored.store.figures.counters()["gaps"] == 2
     restored.store.close()
     server.stop()
 
@@ -245,7 +245,7 @@ def test_a_server_that_runs_on_a_store_put_back_under_it_takes_nothing(
     answer = small.send(device, body).json
     assert answer["verdict"] == "accepted" and answer["reports"] == ["accepted"]
     small.folder.fold_once()
-    assert small.store.tally(small.metric("theme"), small.epoch("theme")).n == 1
+    assert small.store.tallies.of(small.metric("theme"), small.epoch("theme")).n == 1
 
 
 def test_a_process_with_traffic_notices_by_itself(small: Any, snapshots: Snapshots) -> None:
@@ -281,7 +281,7 @@ def test_devices_are_charged_what_the_backup_does_not_show(
     assert spend(small, late, "theme") == 1
     snapshots.restore(backup)
     done = recover(small.store, versions(small), BACKUP_DAY, small.now)
-    spent = [small.store.spent(device.id) / 1e6 for device in (paid, unpaid, reported)]
+    spent = [small.store.accounts.spent(device.id) / 1e6 for device in (paid, unpaid, reported)]
     assert spent == [4 + 3, 1 + 3 + 4, 3 + 4]
     assert done.plan.floor == 7_000_000
     assert (done.charged.devices, done.charged.charged) == (3, 3)
@@ -340,7 +340,7 @@ def test_a_recovery_that_died_anywhere_is_finished_by_the_next(
             small.store.check()
         done = recover(small.store, versions(small), BACKUP_DAY, small.now)
         small.store.check()
-        return sorted(small.store.ledger()), done
+        return sorted(small.store.accounts.every_spent()), done
 
     def fresh_store() -> Any:
         small.store.close()
@@ -364,7 +364,7 @@ def test_a_recovery_that_died_anywhere_is_finished_by_the_next(
             with pytest.raises(StoreRefused, match="run it again with that day"):
                 recover(small.store, versions(small), other_day, small.now)
         again = recover(small.store, versions(small), BACKUP_DAY, small.now)
-        assert sorted(small.store.ledger()) == undisturbed
+        assert sorted(small.store.accounts.every_spent()) == undisturbed
         assert again.charged == done.charged and again.plan == done.plan
         small.store.check()
     assert crashes > 16  # at least once in every bucket
@@ -389,7 +389,7 @@ def test_two_operators_at_once_charge_once(small: Any, snapshots: Snapshots) -> 
     other.recovery._surcharge = slow
     done = recover(other, versions(small), BACKUP_DAY, small.now)
     assert done == overtaken[0] and done.charged.charged == 40
-    assert set(small.store.ledger()) == {1_000_000 + 14_000_000}
+    assert set(small.store.accounts.every_spent()) == {1_000_000 + 14_000_000}
     small.store.check()
     other.close()
 
@@ -440,7 +440,7 @@ def test_only_the_shards_that_were_put_back_are_charged(small: Any, snapshots: S
     assert 0 < len(inside) < 40 and done.charged.devices == len(inside)
     for device in devices:
         expected = 15_000_000 if device in inside else 1_000_000
-        assert small.store.spent(device.id) == expected
+        assert small.store.accounts.spent(device.id) == expected
 
 
 def test_no_order_of_reports_and_restores_lets_a_device_exceed_its_cap(
@@ -476,7 +476,7 @@ def test_no_order_of_reports_and_restores_lets_a_device_exceed_its_cap(
         greed(20)
     greed(60)
     assert max(drawn.values()) <= 24 and sum(drawn.values()) > 12 * 8
-    assert max(small.store.ledger()) <= CAP
+    assert max(small.store.accounts.every_spent()) <= CAP
 
 
 @pytest.mark.parametrize("closed_days", [0, 3, 30])
@@ -551,7 +551,7 @@ def test_a_healthy_store_is_charged_nothing(small: Any) -> None:
     spend(small, device, "theme")
     with pytest.raises(StoreRefused, match=r"not behind generation\.json"):
         recover(small.store, versions(small), BACKUP_DAY, small.now)
-    assert small.store.spent(device.id) == 1_000_000
+    assert small.store.accounts.spent(device.id) == 1_000_000
 
 
 def test_no_server_starts_on_a_used_store_without_its_witness(small: Any) -> None:
@@ -568,7 +568,7 @@ def test_no_server_starts_on_a_used_store_without_its_witness(small: Any) -> Non
     assert not witness.exists()
     recover(elsewhere, versions(small), BACKUP_DAY, small.now)
     prepare(small.settings)
-    assert elsewhere.spent(device.id) == 15_000_000
+    assert elsewhere.accounts.spent(device.id) == 15_000_000
     assert json.loads(witness.read_text())["generation"] > 1
     elsewhere.close()
 
@@ -585,7 +585,7 @@ def test_an_emptied_store_is_refused_too(small: Any, snapshots: Snapshots) -> No
     recover(emptied, versions(small), BACKUP_DAY, small.now)
     # Its device is not new, and has nothing left that it can show not to have spent.
     assert spend(small, device, "theme", days=range(1, 2)) == 1
-    assert emptied.spent(device.id) == 11_000_000 + 4_000_000 + 1_000_000
+    assert emptied.accounts.spent(device.id) == 11_000_000 + 4_000_000 + 1_000_000
     emptied.close()
 
 

@@ -334,7 +334,7 @@ def test_rotation_under_load_loses_and_doubles_nothing(world: Any, serve: Any) -
     count = threads * uploads
     assert sum(again == 0 for again, _, _ in told) == count
     world.folder.fold_once()
-    tally = world.store.tally(metric, epoch)
+    tally = world.store.tallies.of(metric, epoch)
     assert tally.counts.max() == 1 and tally.counts.sum() == tally.n == count
     # Once it is retired, what is sealed to the first key is refused at once, and counted nowhere.
     retire(path, OpeningKey, 1, DAY)

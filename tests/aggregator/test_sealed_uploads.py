@@ -90,7 +90,7 @@ def sealed_batch(world: Any, device: Any, *reports: str) -> bytes:
 
 def theme_reports(world: Any) -> int:
     world.folder.fold_once()
-    tally = world.store.tally(world.metric("theme"), world.epoch("theme"))
+    tally = world.store.tallies.of(world.metric("theme"), world.epoch("theme"))
     return int(tally.n)
 
 
@@ -331,7 +331,7 @@ def test_a_server_does_not_start_with_a_metrics_toml_that_it_could_not_serve(
     file.write_text(shipped.text)
     fitting = replace(sealing.settings, metrics_file=file, plain_uploads=False)
     prepare(fitting)
-    known = sealing.store.registries()
+    known = sealing.store.registries.texts()
     assert shipped.text in known
     file.write_text(sealing.registry.text)
     with pytest.raises(KeysError, match="SOTTOVOCE_PLAIN_UPLOADS"):
@@ -339,7 +339,7 @@ def test_a_server_does_not_start_with_a_metrics_toml_that_it_could_not_serve(
     file.write_text(shipped.text.replace("seal = { key = 1", "seal = { key = 2"))
     with pytest.raises(KeysError, match="key 2"):
         prepare(fitting)
-    assert sealing.store.registries() == known
+    assert sealing.store.registries.texts() == known
 
 
 def test_an_app_with_a_key_delivers_over_http_to_a_server_that_refuses_plain_uploads(

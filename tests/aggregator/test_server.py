@@ -136,10 +136,10 @@ def test_threads_and_processes_lose_no_report(world: Any, server: Any) -> None:
         thread.join()
     assert not failures
     assert world.folder.fold_once() == 10_000
-    tallies = [world.store.tally(world.metric("theme"), week - past) for past in range(10)]
+    tallies = [world.store.tallies.of(world.metric("theme"), week - past) for past in range(10)]
     assert sum(tally.n for tally in tallies) == 10_000
     assert sum(int(tally.counts.sum()) for tally in tallies) == 10_000
-    assert len(list(world.store.ledger())) == 1000
+    assert len(list(world.store.accounts.every_spent())) == 1000
 
 
 def test_eight_connections_with_the_same_upload_count_once(world: Any, server: Any) -> None:

@@ -30,7 +30,7 @@ def test_the_budget_is_spent_to_the_cap_and_no_further(world: Any) -> None:
     batch = intake.judge(intake.parse(body), world.catalogue.current(), world.now)
     answer = world.store.apply(batch, 10_999_999)
     assert answer.reports == ("accepted",) * 10 + ("budget_exhausted",) * 30
-    assert answer.spent == world.store.spent(device.id) == 10_000_000
+    assert answer.spent == world.store.accounts.spent(device.id) == 10_000_000
 
 
 def test_64_uploads_at_once_cannot_overspend(world: Any) -> None:
@@ -55,8 +55,8 @@ def test_64_uploads_at_once_cannot_overspend(world: Any) -> None:
     with ThreadPoolExecutor(64) as pool:
         answers = list(pool.map(send, batches))
     accepted = sum(answer.reports == ("accepted",) for answer in answers)
-    assert accepted == 1 == world.store.counters()["accepted"]
-    assert world.store.spent(device.id) == 1_000_000
+    assert accepted == 1 == world.store.figures.counters()["accepted"]
+    assert world.store.accounts.spent(device.id) == 1_000_000
     assert all(answer.spent <= 1_900_000 for answer in answers)
 
 
@@ -99,8 +99,8 @@ def test_a_paid_memo_reports_even_when_the_budget_is_gone(world: Any) -> None:
 
 
 def test_an_unknown_device_has_no_record(world: Any) -> None:
-    assert world.store.spent("0" * 32) is None
-    assert list(world.store.ledger()) == []
+    assert world.store.accounts.spent("0" * 32) is None
+    assert list(world.store.accounts.every_spent()) == []
 
 
 def test_the_ledger_lists_what_every_device_has_spent(world: Any) -> None:
@@ -108,8 +108,8 @@ def test_the_ledger_lists_what_every_device_has_spent(world: Any) -> None:
         device = world.device()
         world.send(device, device.batch(world.report("theme")))
         world.send(device, device.batch(world.report("crashed")))
-        assert world.store.spent(device.id) == 1_500_000
-    assert list(world.store.ledger()) == [1_500_000] * 20
+        assert world.store.accounts.spent(device.id) == 1_500_000
+    assert list(world.store.accounts.every_spent()) == [1_500_000] * 20
 
 
 def test_a_record_holds_48_bits_of_epsilon_and_32_of_sequence() -> None:
@@ -181,7 +181,7 @@ def test_only_scripts_that_drain_charge_or_erase_may_write_into_a_full_store(scr
 
 
 def test_every_reason_of_refusal_has_a_counter(world: Any) -> None:
-    assert set(REFUSAL_REASONS) <= set(world.store.counters())
+    assert set(REFUSAL_REASONS) <= set(world.store.figures.counters())
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ class World:
 
     def tally(self, name: str, before: int = 0) -> Any:
         Folder(self.store).fold_once()
-        return self.store.tally(self.metric(name), self.epoch(name, before))
+        return self.store.tallies.of(self.metric(name), self.epoch(name, before))
 
     def contents(self) -> dict[bytes, bytes]:
         """All that requests may change, serialized."""

@@ -233,7 +233,7 @@ def test_no_identifier_is_written_anywhere(
             )
             places.append(layout.place(device))
             rudely(system, device, ADDRESSES[number % 2])
-        assert sum(system.store.counters()[name] for name in ("batches",)) == 6
+        assert sum(system.store.figures.counters()[name] for name in ("batches",)) == 6
         monkeypatch.setenv("REDIS_URL", system.server.url)
         monkeypatch.setenv("SOTTOVOCE_KEYS_FILE", str(data / "keys.json"))
         monkeypatch.setenv("SOTTOVOCE_RELEASES", str(system.releases))

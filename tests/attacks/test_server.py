@@ -90,7 +90,7 @@ def test_sixty_four_parallel_uploads_of_one_device_count_once(
     )
     assert set(answers) <= {200, 409} and 200 in answers
     assert tally.n == 1 and tally.counts[0].tolist() == [0, 0, 1, 0]
-    assert world.store.spent(device.id) == world.metric("theme").charge
+    assert world.store.accounts.spent(device.id) == world.metric("theme").charge
     assert naive == CROWD
 
 
@@ -116,7 +116,7 @@ def test_parallel_uploads_never_pass_the_lifetime_cap(
     answers = all_at_once([lambda body=body: send(device, body) for body in race])
     rest = [batch(turn) for turn in range(8)]
     answers += [send(device, body) for body in rest]
-    spent = world.store.spent(device.id) / 1e6
+    spent = world.store.accounts.spent(device.id) / 1e6
     counted = sum(world.tally("theme", before=day).n for day in range(64))
     naive = naively_counted(world, device, race + rest)
     note(f"budget race, {way} (epsilon spent)", bound=20, measured=spent, control=naive)
@@ -222,7 +222,7 @@ def test_no_key_and_no_mac_of_another_device_can_be_had(
         headers={MAC_HEADER: batch_mac(attacker.key, own), "Content-Type": "application/json"},
     )
     answers.append(replayed.status_code)
-    assert world.contents() == before and world.store.spent(victim.id) is None
+    assert world.contents() == before and world.store.accounts.spent(victim.id) is None
 
     keyring = Trusting(world.keys.pseudonym_key, world.keys.master_keys, world.keys.write_keys)
     world.app = create_app(store=world.store, keys=keyring, catalogue=Catalogue(world.store))
@@ -234,7 +234,9 @@ def test_no_key_and_no_mac_of_another_device_can_be_had(
         control=f"{control.count(200)} of 1 taken",
     )
     assert set(answers) == {401}
-    assert control == [200] and world.store.spent(victim.id) == world.metric("theme").charge
+    assert (
+        control == [200] and world.store.accounts.spent(victim.id) == world.metric("theme").charge
+    )
 
 
 def test_enrolment_gives_no_chosen_id_and_no_key_twice(

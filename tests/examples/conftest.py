@@ -101,8 +101,8 @@ def arrived(request: pytest.FixtureRequest, system: System) -> Callable[[], dict
     def count() -> dict[str, int]:
         counts = {
             name: sum(
-                system.store.tally(metric, epoch).n
-                for epoch in system.store.epochs_with_reports(metric)
+                system.store.tallies.of(metric, epoch).n
+                for epoch in system.store.tallies.epochs_with_reports(metric)
             )
             for name, metric in registry.metrics.items()
         }

@@ -57,9 +57,9 @@ class Census:
     def counted(self) -> set[int]:
         """Return the numbers in the tally; fail if one is there twice."""
         world = self.world
-        tally = world.store.tally(world.metric(METRIC), world.epoch(METRIC))
+        tally = world.store.tallies.of(world.metric(METRIC), world.epoch(METRIC))
         assert tally.counts.max() <= 1, "a report was counted twice"
-        theme = world.store.tally(world.metric("theme"), world.epoch("theme"))
+        theme = world.store.tallies.of(world.metric("theme"), world.epoch("theme"))
         found = {int(number) for number in np.flatnonzero(tally.counts)}
         assert tally.n == theme.n == len(found), "the metrics of one batch differ"
         cells = Counter(number % 4 for number in found)
@@ -73,10 +73,10 @@ class Census:
             f"lost: {sorted(acknowledged - counted)}; not acknowledged: "
             f"{sorted(counted - acknowledged)}"
         )
-        counters = self.world.store.counters()
+        counters = self.world.store.figures.counters()
         assert counters["accepted"] == counters["folded"] == 2 * len(acknowledged)
         assert counters["late"] == counters["clones"] == counters["gaps"] == 0
-        assert Counter(self.world.store.ledger()) == {5_000_000: len(acknowledged)}
+        assert Counter(self.world.store.accounts.every_spent()) == {5_000_000: len(acknowledged)}
 
 
 class Senders:

@@ -110,15 +110,15 @@ def test_epochs_closed_under_load_hold_exactly_what_was_accepted(
                 closer.join(60)
             rounds.wait_for("epoch_closed", 60)
             proxy.calm()
-            closed = world.store.tally(metric, epoch)
+            closed = world.store.tallies.of(metric, epoch)
             rounds.finish()
         world.folder.fold_once()
-        final = world.store.tally(metric, epoch)
+        final = world.store.tallies.of(metric, epoch)
         counted = sorted(int(number) for number in final.counts.ravel().nonzero()[0])
         assert final.counts.max() == 1 and counted == sorted(rounds.told["accepted"])
         assert closed.counts.tolist() == final.counts.tolist()
         assert set(rounds.told) == {"accepted", "epoch_closed"}
-    assert world.store.lag() == world.store.counters()["late"] == 0
+    assert world.store.figures.lag() == world.store.figures.counters()["late"] == 0
     print(f"faults met: {sum(proxy.met.values())}")
     world.store.close()
 
@@ -208,7 +208,7 @@ def test_an_empty_epoch_is_closed_and_never_published_however_often(
     world.store.close()
 
 
-@pytest.mark.parametrize("dies_at", ["close_intake", "commit", "freeze", "tally"])
+@pytest.mark.parametrize("dies_at", ["close_intake", "commit", "freeze", "of"])
 def test_a_publisher_that_dies_leaves_the_release_to_the_next(
     redis_url: str, new_world: Callable[..., Any], tmp_path: Path, dies_at: str
 ) -> None:
@@ -222,7 +222,7 @@ def test_a_publisher_that_dies_leaves_the_release_to_the_next(
     def dies(*arguments: Any) -> Any:
         raise StoreUnavailable("the publisher is gone")
 
-    setattr(dying, dies_at, dies)
+    setattr(dying.tallies, dies_at, dies)
     later = world.now + 30 * DAY_SECONDS
     (failed,) = publish_due(StoreSource(dying, world.catalogue), releases, later)
     assert failed.status == "FAILED" and set(files(releases)) <= {"failures.json"}
@@ -259,20 +259,22 @@ def test_a_fold_does_not_count_what_the_store_has_lost_since(
     empty = _dump(redis_url)
     assert world.send(device, body).json["verdict"] == "accepted"
     sleeping = Store.connect(world.settings, world.keys.pseudonym_key)
-    commit = sleeping.commit
+    commit = sleeping.tallies.commit
 
     def late_commit(*arguments: Any) -> bool:
         _restore(redis_url, empty)
         assert world.send(device, body).json["verdict"] == "accepted"
-        sleeping.commit = commit
+        sleeping.tallies.commit = commit
         return commit(*arguments)
 
-    sleeping.commit = late_commit
+    sleeping.tallies.commit = late_commit
     Folder(sleeping).fold_once()
     world.folder.fold_once()
-    tally = world.store.tally(world.metric("theme"), world.epoch("theme"))
+    tally = world.store.tallies.of(world.metric("theme"), world.epoch("theme"))
     assert tally.counts.tolist() == [[0, 1, 0, 0]]
-    assert world.store.counters()["accepted"] == world.store.counters()["folded"] == 1
+    assert (
+        world.store.figures.counters()["accepted"] == world.store.figures.counters()["folded"] == 1
+    )
     sleeping.close()
     world.store.close()
 

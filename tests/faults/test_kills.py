@@ -31,7 +31,7 @@ from aggregator.settings import ServerSettings
 from aggregator.store import Store
 settings = ServerSettings.from_env(os.environ)
 store = Store.connect(settings, Keys.load(settings.keys_file).pseudonym_key)
-commit, chance = store.commit, random.Random(int(sys.argv[1]))
+commit, chance = store.tallies.commit, random.Random(int(sys.argv[1]))
 def deadly(*arguments):
     drawn = chance.random()
     time.sleep(chance.uniform(0, 0.03))
@@ -41,7 +41,7 @@ def deadly(*arguments):
     if drawn > 0.9:
         os.kill(os.getpid(), signal.SIGKILL)
     return done
-store.commit = deadly
+store.tallies.commit = deadly
 Folder(store, entries_per_commit=10).run(threading.Event(), 0.01)
 """
 
@@ -123,7 +123,7 @@ def test_two_fold_workers_killed_again_and_again_fold_bit_exactly(
         assert senders.failure is None, senders.failure
     senders.finish()
     folds.end()
-    before = world.store.lag()
+    before = world.store.figures.lag()
     world.folder.fold_once()
     census.check()
     print(

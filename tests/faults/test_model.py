@@ -289,7 +289,7 @@ class History:
             body = device.batch(self.world.report("theme"))
             answer = self._send(device, body)
             assert answer.status_code == 410 and not answer.json["reports"]
-            assert self.world.store.spent(device.id) is None
+            assert self.world.store.accounts.spent(device.id) is None
 
     def upload(self) -> None:
         device, sent, body = self._batch()
@@ -347,7 +347,7 @@ class History:
 
     def fold(self) -> None:
         self.world.folder.fold_once()
-        assert self.world.store.lag() == 0
+        assert self.world.store.figures.lag() == 0
 
     def begin_a_fold_that_may_die(self) -> None:
         """Read and add up; whether it is ever committed, and when, is up to chance."""
@@ -371,9 +371,9 @@ class History:
 
     def _commit(self, fold: Any) -> None:
         shard, read, *_ = fold
-        untouched = self.world.store.cursor(shard) == read.cursor
+        untouched = self.world.store.tallies.cursor(shard) == read.cursor
         self._note(shard, untouched)
-        assert self.world.store.commit(*fold) == untouched
+        assert self.world.store.tallies.commit(*fold) == untouched
 
     def close(self) -> None:
         name = self.chance.choice(NAMES)
@@ -440,11 +440,13 @@ class History:
         found = folded + self._waiting()
         assert found == self.model.supports
         reported = sum(count for (*_, cell), count in folded.items() if cell == REPORTS)
-        assert self.world.store.lag() == self.model.happened["accepted"] - reported
+        assert self.world.store.figures.lag() == self.model.happened["accepted"] - reported
         for device in self.devices:
-            assert self.world.store.spent(device.id) == self.model.spent.get(device.id)
-        assert Counter(self.world.store.ledger()) == Counter(self.model.spent.values())
-        counters = self.world.store.counters()
+            assert self.world.store.accounts.spent(device.id) == self.model.spent.get(device.id)
+        assert Counter(self.world.store.accounts.every_spent()) == Counter(
+            self.model.spent.values()
+        )
+        counters = self.world.store.figures.counters()
         for name in COUNTED:
             assert counters[name] == self.model.happened[name], name
         assert counters["late"] == counters["gaps"] == 0
@@ -454,9 +456,9 @@ class History:
         found: Counter[Sent] = Counter()
         for name, metric in self.model.metrics.items():
             for epoch in {epoch for other, epoch, *_ in self.model.supports if other == name}:
-                tally = self.world.store.tally(metric, epoch)
+                tally = self.world.store.tallies.of(metric, epoch)
                 if metric.mechanism.kind == "bits":
-                    assert sum(self.world.store.popcounts(metric, epoch)) == tally.n
+                    assert sum(self.world.store.tallies.popcounts(metric, epoch)) == tally.n
                 for cohort in range(metric.mechanism.cohorts):
                     row = np.concatenate(([tally.reports[cohort]], tally.counts[cohort]))
                     found += _supports(Group.of(metric, epoch).series, epoch, cohort, row)
@@ -465,7 +467,7 @@ class History:
     def _waiting(self) -> Counter[Sent]:
         found: Counter[Sent] = Counter()
         for shard in self.world.store.shards:
-            rows, late = rows_by_group(self.world.store.unfolded(shard, 10_000))
+            rows, late = rows_by_group(self.world.store.tallies.unfolded(shard, 10_000))
             assert late == 0
             for group, block in rows.items():
                 cohorts, sums = summed(group, block)

@@ -124,7 +124,7 @@ def test_the_stream_grows_by_one_whatever_happens_between_server_and_store(
     assert proxy.met == {fault: times * rounds}
     # What the store has seen twice is what lost its answer, and nothing else.
     answers_lost = rounds * times if fault.endswith("reply") else 0
-    assert behind.store.counters()["duplicates"] == answers_lost + 1  # one of _warm
+    assert behind.store.figures.counters()["duplicates"] == answers_lost + 1  # one of _warm
     behind.folder.fold_once()
     counted = census.counted()
     assert counted == set(census.acknowledged) == set(range(rounds))
@@ -150,7 +150,7 @@ def test_a_fold_whose_commit_meets_a_fault_counts_once(
     stop.set()
     worker.join()
     assert proxy.met == {fault: times}
-    assert behind.store.lag() == 0 and census.counted() == set(range(40))
+    assert behind.store.figures.lag() == 0 and census.counted() == set(range(40))
 
 
 @pytest.mark.slow
@@ -259,9 +259,9 @@ def test_ten_lost_replies_to_a_real_client_count_once(real_clients: Any) -> None
     delivered(client)
     status = client.status()
     assert proxy.met == {"drop_reply": 10} and (status.queued, status.refused) == (0, {})
-    assert world.store.counters()["duplicates"] == 10
+    assert world.store.figures.counters()["duplicates"] == 10
     assert world.folder.fold_once() == 1
-    tally = world.store.tally(world.metric("own"), world.epoch("own"))
+    tally = world.store.tallies.of(world.metric("own"), world.epoch("own"))
     assert tally.n == tally.counts[0, 7] == 1
 
 
@@ -284,9 +284,9 @@ def test_real_clients_deliver_exactly_once_over_a_bad_network(real_clients: Any,
         status = client.status()
         assert (status.queued, status.refused, status.dropped) == (0, {}, {}), status
     assert world.folder.fold_once() == DEVICES
-    tally = world.store.tally(world.metric("own"), world.epoch("own"))
+    tally = world.store.tallies.of(world.metric("own"), world.epoch("own"))
     assert tally.counts.tolist() == [[1] * DEVICES + [0]]
-    assert sorted(world.store.ledger()) == [world.metric("own").charge] * DEVICES
+    assert sorted(world.store.accounts.every_spent()) == [world.metric("own").charge] * DEVICES
 
 
 def test_sixty_four_uploads_at_once_over_http_meet_the_cap_exactly(
@@ -312,8 +312,8 @@ def test_sixty_four_uploads_at_once_over_http_meet_the_cap_exactly(
         answers = list(pool.map(send, bodies))
     assert {answer.status_code for answer in answers} <= {200, 409}
     assert sum(answer.json()["reports"] == ["accepted"] for answer in answers) == 1
-    assert world.store.spent(device.id) == spent + 1_000_000
-    assert world.store.counters()["accepted"] == world.folder.fold_once() == 1
+    assert world.store.accounts.spent(device.id) == spent + 1_000_000
+    assert world.store.figures.counters()["accepted"] == world.folder.fold_once() == 1
 
 
 def test_a_store_behind_a_closed_port_is_a_503_until_it_is_back(

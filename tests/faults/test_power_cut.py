@@ -129,5 +129,5 @@ def test_without_any_sync_the_cut_takes_everything(
         assert world.send(device, body).status_code == 200
     assert noted.cut_power(store.server) > 0
     store.start()
-    assert list(world.store.ledger()) == [] and world.store.lag() == 0
+    assert list(world.store.accounts.every_spent()) == [] and world.store.figures.lag() == 0
     world.store.close()

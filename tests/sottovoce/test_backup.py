@@ -130,7 +130,7 @@ def test_the_documented_backup_and_restore_give_nobody_budget_back(
     assert sent(system, others[0], world.report("crashed")) == ("budget_exhausted", CAP)
     assert sent(system, newcomer, world.report("crashed")) == ("budget_exhausted", CAP)
     assert sent(system, world.device(), world.report("crashed")) == ("accepted", 3_000_000)
-    assert max(world.store.ledger()) <= CAP
-    assert min(world.store.spent(device.id) for device in (greedy, *others)) == CAP
+    assert max(world.store.accounts.every_spent()) <= CAP
+    assert min(world.store.accounts.spent(device.id) for device in (greedy, *others)) == CAP
     world.store.close()
     end(system, 15)

@@ -67,11 +67,11 @@ def test_the_monitor_finds_a_real_system_as_right_as_it_says(tmp_path, monkeypat
         for name in NAMES:
             publish_epoch(source, system.releases, now, name, day, early=True)
         # Users' figures: their ledger, cap and project, and nothing of theirs is the canary's.
-        assert sorted(system.store.ledger()) == [500_000] * 5
+        assert sorted(system.store.accounts.every_spent()) == [500_000] * 5
         assert system.catalogue.current().cap == 1_000_000_000
         assert source.project() == "shop-app"
         assert source.lifetime().devices == 5
-        assert system.store.counters()["accepted"] == 5 + 4 * 100
+        assert system.store.figures.counters()["accepted"] == 5 + 4 * 100
 
     rows = survey(system.releases, day_of(now), 0.01)
     assert [row.metric for row in rows] == sorted(NAMES)

@@ -162,7 +162,7 @@ def test_a_device_is_erased_by_its_id(place, capsys):
     assert "is erased; nothing is taken from it" in ledger(place, capsys, "--erase", "b" * 32)
     assert json.loads(ledger(place, capsys, "--json"))["devices"] == 0
     metric = place.registry.metrics["theme"]
-    assert place.store.tally(metric, 0).reports.sum() == 2  # releases lose nothing
+    assert place.store.tallies.of(metric, 0).reports.sum() == 2  # releases lose nothing
     assert "32 hex digits" in ledger(place, capsys, "--erase", "A" * 32, status=2)
 
 
@@ -197,7 +197,7 @@ def test_after_a_backup_was_restored(place, capsys, tmp_path):
     assert "done already" in ledger(place, capsys, *arguments, status=2)
     assert "highest 12," in ledger(place, capsys)
     place.start()
-    assert place.store.spent("a" * 32) == 12_000_000
+    assert place.store.accounts.spent("a" * 32) == 12_000_000
 
 
 def test_metrics_are_for_a_recovery_only(place, capsys, tmp_path):
