@@ -14,11 +14,14 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from client_sdk.threads import Once
     from client_sdk.worker import Worker
 
 EXIT_SECONDS = 0.8
 """The longest that `Client.close`, and all clients together at the end of the process, may take."""
-
+_LOOK_SECONDS = 0.01
 
 _live: weakref.WeakValueDictionary[int, Worker] = weakref.WeakValueDictionary()
 _pool_hooked: set[int] = set()
@@ -51,6 +54,32 @@ def end_all() -> None:
     for worker in workers:
         with suppress(Exception):
             worker.wait_until_ended(max(0.0, deadline - time.monotonic()))
+
+
+def wait_unless_silent(
+    work: Once,
+    seconds: float,
+    waits_since: Callable[[], float | None],
+    answer_seconds: Callable[[], float],
+) -> None:
+    """Wait until a worker's thread has ended, but not long for a server that does not answer.
+
+    Args:
+        work: The thread.
+        seconds: The longest to wait at all.
+        waits_since: Since when it has been waiting for one answer; None: it is not.
+        answer_seconds: How long to wait for one answer.
+    """
+    deadline = time.monotonic() + seconds
+    asked, silent = waits_since(), 0.0
+    while not work.has_ended and silent < answer_seconds():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        work.wait(min(_LOOK_SECONDS, left))
+        # Looks are counted, not time: on a busy machine both take longer, they and answers.
+        before, asked = asked, waits_since()
+        silent = silent + _LOOK_SECONDS if asked is not None and asked == before else 0.0
 
 
 atexit.register(end_all)

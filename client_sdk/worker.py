@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from client_sdk import exits, log, threads
+from client_sdk import exits, leaving, log, threads
 from client_sdk.counting import Drops
-from client_sdk.erasure import erase, say_farewell
 from client_sdk.errors import NoRandomness, StateErased, StateError
 from client_sdk.inbox import Inbox, Ticket
 from client_sdk.pending import Pending
@@ -21,14 +20,13 @@ from client_sdk.randomness import Coin
 from client_sdk.reception import Reception
 from client_sdk.registry import Registry
 from client_sdk.session import Session
-from client_sdk.state import FILE_NAME, PATIENCE_SECONDS, State
+from client_sdk.state import PATIENCE_SECONDS, State
 from client_sdk.transport import Transport
 
 MOST_PENDING = 1_000
 GATHER_SECONDS = 0.05
 _FIGURES_SECONDS = 1.0
 _HASTY_SECONDS = 0.3
-_LOOK_SECONDS = 0.01
 
 
 class Worker:
@@ -163,7 +161,7 @@ class Worker:
         self._inbox.wish(None)
         try:
             with self._guard:
-                self._with_own_state(self._forget)
+                self._forget()
         except (StateError, OSError) as error:
             self._fail("no_state", f"no state, no report: {error}")
 
@@ -187,18 +185,16 @@ class Worker:
         return confirmed == [True]
 
     def _erase_here(self) -> bool:
-        def wipe(state: State) -> None:
-            waiting, spent = erase(state, self._registry, self._clock())
-            self.dropped.update(["opted_out"] * waiting)
-            self._last_figures = spent, 0
-
         try:
             with self._guard:
-                self._with_own_state(wipe)
-                self._with_own_state(State.scrub)
+                waiting, spent = leaving.erase_here(self._home(), self._registry, self._clock())
+                self.dropped.update(["opted_out"] * waiting)
+                if spent is not None:
+                    self._last_figures = spent, 0
+                leaving.scrub(self._home())
         except NoRandomness as error:
             with suppress(OSError), self._guard:
-                self._with_own_state(self._forget)  # at least what waits to be sent
+                self._forget()  # at least what waits to be sent
             self._fail("no_randomness", f"no randomness, no report: {error}")
             return False
         except OSError as error:
@@ -211,31 +207,17 @@ class Worker:
             self._work.wait(max(0.0, deadline - time.monotonic()))
             if not self._work.has_ended:
                 return False
-        done = [True]  # without a state there was never an identity
-
-        def leave(state: State) -> None:
-            done[0] = say_farewell(state, self._transport) is None
-
         try:
-            self._with_own_state(leave)
+            return leaving.erase_there(self._home(), self._transport)
         except Exception as error:  # also of a transport of the host's
             log.debug("erasure postponed: %s", type(error).__name__)
             return False
         finally:
             with suppress(Exception):
                 self._on_end()
-        return done[0]
 
-    def _with_own_state(self, act: Callable[[State], None]) -> None:
-        """Do something with the device's state, if there is one, whoever else uses it."""
-        while os.path.exists(os.path.join(self._directory(), FILE_NAME)):
-            state = State(self._directory(), self._patience_seconds)
-            try:
-                return act(state)
-            except StateErased:  # at this very moment; the next state is another one
-                continue
-            finally:
-                state.close()
+    def _home(self) -> leaving.Home:
+        return leaving.Home(self._directory, self._patience_seconds)
 
     def stop(self, seconds: float) -> None:
         """Begin to end, without waiting: store what waits, send what is due for some seconds."""
@@ -256,16 +238,7 @@ class Worker:
         if self._has_accepted and self._work.take_over(self._run_hastily):
             return
         if self._work.has_begun:
-            deadline = time.monotonic() + seconds
-            asked, silent = self._waits_since(), 0.0
-            while not self._work.has_ended and silent < self._answer_seconds():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    break
-                self._work.wait(min(_LOOK_SECONDS, left))
-                # Looks are counted, not time: on a busy machine both take longer, they and answers.
-                before, asked = asked, self._waits_since()
-                silent = silent + _LOOK_SECONDS if asked is not None and asked == before else 0.0
+            exits.wait_unless_silent(self._work, seconds, self._waits_since, self._answer_seconds)
             self._store_instead()
 
     def _answer_seconds(self) -> float:
@@ -399,11 +372,10 @@ class Worker:
         closing = self._stopping and time.monotonic() >= self._send_until
         return not (closing or self._withdrawn)
 
-    def _forget(self, state: State) -> None:
-        self.dropped.update(["opted_out"] * state.withdraw())
+    def _forget(self) -> None:
+        self.dropped.update(["opted_out"] * leaving.withdraw(self._home()))
         # The thread may have ended, and noted its last figures, before this.
         self._last_figures = self._last_figures[0], 0
-        state.rest()
 
     def _fail(self, drop_reason: str, why: str) -> None:
         """Stop for the life of this process and say so once."""
