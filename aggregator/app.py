@@ -10,7 +10,6 @@ from collections.abc import Callable
 from importlib.resources import files
 
 from flask import Flask, Response, g, request
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from aggregator import intake
@@ -21,9 +20,9 @@ from aggregator.enrolment.limits import DEFAULT_LIMITS, EnrolmentLimits, limited
 from aggregator.enrolment.networks import Networks, fresh_secret
 from aggregator.intake import Malformed, Upload
 from aggregator.keyring.keys import Keys, KeySource
-from aggregator.problems import Problem
+from aggregator.problems import Problem, answer_errors_as_problems
 from aggregator.recovery.erasure import erase
-from aggregator.store import Store, StoreRefused, StoreUnavailable
+from aggregator.store import Store
 from aggregator.store.migrations import newest_schema
 from aggregator.unsealing import unsealed
 from aggregator.watching.about import version
@@ -66,8 +65,12 @@ def create_app(
         )
     networks = Networks(network_secret or fresh_secret(), clock)
     within_limits = limited(app, store.windows, networks, limits, clock)
-    _answer_errors_as_problems(app)
+    answer_errors_as_problems(app)
     app.after_request(_guarded)
+
+    @app.errorhandler(Malformed)
+    def malformed(error: Malformed) -> Response:
+        return Problem("malformed", error.detail, error.field).response()
 
     @app.post(DEVICES_PATH)
     def enrol_device() -> Response:
@@ -188,28 +191,3 @@ def _guarded(answer: Response) -> Response:
     answer.headers.setdefault("Cache-Control", "no-store")
     answer.headers.setdefault("X-Content-Type-Options", "nosniff")
     return answer
-
-
-def _answer_errors_as_problems(app: Flask) -> None:
-    @app.errorhandler(Problem)
-    def problem(error: Problem) -> Response:
-        return error.response()
-
-    @app.errorhandler(Malformed)
-    def malformed(error: Malformed) -> Response:
-        return Problem("malformed", error.detail, error.field).response()
-
-    @app.errorhandler(StoreUnavailable)
-    @app.errorhandler(StoreRefused)
-    def unavailable(error: Exception) -> Response:
-        return Problem("unavailable", str(error)).response()
-
-    @app.errorhandler(HTTPException)
-    def http_error(error: HTTPException) -> Response:
-        kinds = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
-        code = error.code or 500
-        kind = kinds.get(code, "malformed" if code < 500 else "internal")
-        answer = Problem(kind, error.name).response()
-        if isinstance(error, MethodNotAllowed):
-            answer.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
-        return answer

@@ -6,21 +6,33 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import ClassVar
 
-from flask import Response
+from flask import Flask, Response
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
+from aggregator.connection import StoreRefused, StoreUnavailable
 from client_sdk.report import PROBLEM_TYPE
 
 RETRY_AFTER_SECONDS = range(5, 66)
 """Drawn from for each answer, so that devices come back over a minute and not all at once."""
 
-_KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
+Kinds = Mapping[str, tuple[HTTPStatus, str]]
+"""Statuses and titles."""
+
+COMMON_KINDS: Kinds = {
     "malformed": (HTTPStatus.BAD_REQUEST, "The request is not of the required form"),
+    "not_found": (HTTPStatus.NOT_FOUND, "There is nothing at this address"),
+    "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This address takes another method"),
+    "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed"),
+    "unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot serve now"),
+}
+"""What any of our servers may answer."""
+
+_KINDS: Kinds = {
+    **COMMON_KINDS,
     "bad_write_key": (HTTPStatus.UNAUTHORIZED, "The write key is missing or wrong"),
     "bad_mac": (HTTPStatus.UNAUTHORIZED, "The MAC is missing or wrong"),
     "identity_revoked": (HTTPStatus.UNAUTHORIZED, "The device must enrol anew"),
     "unknown_sealing_key": (HTTPStatus.BAD_REQUEST, "The upload is sealed to another key"),
-    "not_found": (HTTPStatus.NOT_FOUND, "There is nothing at this address"),
-    "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This address takes another method"),
     "clone_suspected": (HTTPStatus.CONFLICT, "The sequence was used by another batch"),
     "erased": (HTTPStatus.GONE, "The device was erased"),
     "length_required": (HTTPStatus.LENGTH_REQUIRED, "The length must be given in advance"),
@@ -31,8 +43,6 @@ _KINDS: Mapping[str, tuple[HTTPStatus, str]] = {
     ),
     "sealing_required": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Uploads must be sealed"),
     "rate_limited": (HTTPStatus.TOO_MANY_REQUESTS, "Too many devices enrol now"),
-    "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed"),
-    "unavailable": (HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot serve now"),
 }
 
 REFUSALS = tuple(
@@ -54,7 +64,9 @@ class Problem(Exception):
         pause_seconds: How long to wait before trying again; None for the usual pause of a 503.
     """
 
-    kinds: ClassVar[Mapping[str, tuple[HTTPStatus, str]]] = _KINDS
+    kinds: ClassVar[Kinds] = _KINDS
+    bearer: ClassVar[str] = "bad_write_key"
+    """The kind that asks for a bearer token."""
 
     def __init__(
         self,
@@ -95,6 +107,35 @@ class Problem(Exception):
             pause = secrets.choice(RETRY_AFTER_SECONDS)
         if pause is not None:
             answer.headers["Retry-After"] = str(pause)
-        if self.kind == "bad_write_key":
+        if self.kind == self.bearer:
             answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+
+
+def answer_errors_as_problems(app: Flask, problem: type[Problem] = Problem) -> None:
+    """Make every error of an application a problem document.
+
+    Args:
+        app: The application.
+        problem: The class of its problems.
+    """
+
+    @app.errorhandler(Problem)
+    def as_document(error: Problem) -> Response:
+        return error.response()
+
+    @app.errorhandler(StoreUnavailable)
+    @app.errorhandler(StoreRefused)
+    def unavailable(error: Exception) -> Response:
+        return problem("unavailable", str(error)).response()
+
+    @app.errorhandler(HTTPException)
+    def http_error(error: HTTPException) -> Response:
+        code = error.code or 500
+        kind = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}.get(code, "")
+        if kind not in problem.kinds:
+            kind = "malformed" if code < 500 else "internal"
+        answer = problem(kind, error.name).response()
+        if isinstance(error, MethodNotAllowed):
+            answer.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
         return answer

@@ -12,7 +12,7 @@ from aggregator.keyring.keys import KeySource
 from estimator.dashboard.access import readers_only
 from estimator.dashboard.answers import NEVER, kept
 from estimator.dashboard.api import api
-from estimator.dashboard.problems import ReadProblem, answer_errors_as_problems
+from estimator.dashboard.problems import ReadProblem, answer_errors_as_read_problems
 from estimator.dashboard.shelf import Shelf
 from estimator.source import StoreSource
 
@@ -46,7 +46,7 @@ def create_app(
     """
     app = Flask(__name__, static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
-    answer_errors_as_problems(app)
+    answer_errors_as_read_problems(app)
     shelf = Shelf(releases, clock)
     readable = api(source, shelf)
     readable.before_request(readers_only(keys, open_here=open_here))
