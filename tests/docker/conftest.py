@@ -17,25 +17,14 @@ import yaml
 
 from aggregator.machine.server_program import find_server
 from sottovoce.system import free_port
+from tests.registries import Date, crashed, registry
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
 PASSWORD = "a-password-of-this-test"
-REGISTRY = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 12
-contact = "telemetry@example.org"
-[metrics.crashed]
-question = "Did the app crash?"
-type = "boolean"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "once"
-starts = 2026-01-01
-expires = 2100-01-01
-"""
+REGISTRY = registry(
+    crashed(epoch="once", starts=Date("2026-01-01"), expires=Date("2100-01-01")), lifetime=12
+)
 
 
 def variables(path: Path, pattern: str = r"#?") -> dict[str, str]:

@@ -18,27 +18,9 @@ from estimator.errors import NotPublishable
 from estimator.publish import publish_due, publish_epoch
 from estimator.releases.files import read
 from estimator.source import StoreSource
+from tests.registries import registry, theme
 
-REGISTRY = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 1000
-contact = "telemetry@example.org"
-
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2027-12-31
-min_reports = 20
-"""
+REGISTRY = registry(theme(min_reports=20))
 WEEK = parse("week", "2026-W49")
 
 

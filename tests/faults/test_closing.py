@@ -29,6 +29,7 @@ from estimator.source import StoreSource
 from tests.faults.census import CELLS, MOST
 from tests.faults.folding import folding
 from tests.faults.proxy import FaultProxy, to_unix
+from tests.registries import registry, theme
 
 
 class Rounds:
@@ -123,26 +124,7 @@ def test_epochs_closed_under_load_hold_exactly_what_was_accepted(
     world.store.close()
 
 
-PUBLISHABLE = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 1000
-contact = "telemetry@example.org"
-
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "system", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "day"
-min_reports = 5
-owners = ["ui@example.org"]
-starts = 2026-11-01
-expires = 2027-12-31
-"""
+PUBLISHABLE = registry(theme("light", "dark", "system", "other", epoch="day", min_reports=5))
 
 
 def accept(world: Any, count: int, epoch: int) -> None:

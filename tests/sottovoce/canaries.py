@@ -12,26 +12,10 @@ from estimator.canary.truth import Truth
 from estimator.estimate import estimate
 from estimator.releases.release import Release, compose
 from sottovoce.canary import registry_text, truth_of
+from tests.registries import registry as text_of
+from tests.registries import theme
 
-APPS = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 100
-contact = "telemetry@example.org"
-
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2027-12-31
-"""
+APPS = text_of(theme(), lifetime=100)
 NAMES = ("canary.yes_no", "canary.one_of_6", "canary.one_of_16", "canary.text")
 
 

@@ -10,23 +10,13 @@ import pytest
 from aggregator.keyring.keys import Keys
 from client_sdk import loads
 from sottovoce.__main__ import main
+from tests.registries import Date, crashed, registry
 
-REGISTRY = """
-schema = 1
-[project]
-{seal}
-name = "shop-app"
-lifetime_epsilon = 12
-contact = "telemetry@example.org"
-[metrics.crashed]
-question = "Did the app crash?"
-type = "boolean"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "once"
-starts = 2026-01-01
-expires = 2100-01-01
-"""
+REGISTRY = registry(
+    crashed(epoch="once", starts=Date("2026-01-01"), expires=Date("2100-01-01")),
+    lifetime=12,
+    head="{seal}",
+)
 
 
 @pytest.fixture

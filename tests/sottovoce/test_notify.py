@@ -12,28 +12,11 @@ from estimator.releases import whole_files
 from estimator.releases.failures import note
 from sottovoce.__main__ import main
 from tests.estimator.receivers import Hook, Mailbox, free, mail_server
+from tests.registries import Date, registry, theme
 from tests.sottovoce.conftest import wait_until
 
 ADDRESS, CONTACT = "ui-team@example.org", "telemetry@example.org"
-METRICS = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 1000
-contact = "telemetry@example.org"
-
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2040-12-31
-"""
+METRICS = registry(theme(expires=Date("2040-12-31")))
 
 
 @pytest.fixture

@@ -8,25 +8,14 @@ import pytest
 from client_sdk import Client
 from client_sdk.testing import RecordingTransport
 from sottovoce.__main__ import main
+from tests.registries import Date, registry, theme
 
-METRICS = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 24.0
-contact = "telemetry@example.org"
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "system", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui-team@example.org"]
-starts = 2026-12-01
-expires = 2027-01-01
-"""
+METRICS = registry(
+    theme(
+        "light", "dark", "system", "other", starts=Date("2026-12-01"), expires=Date("2027-01-01")
+    ),
+    lifetime=24.0,
+)
 
 
 @pytest.fixture

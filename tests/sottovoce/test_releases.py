@@ -16,26 +16,9 @@ from estimator.releases.files import write
 from estimator.releases.release import compose
 from estimator.releases.signatures import write_public_keys
 from sottovoce.__main__ import main
+from tests.registries import registry, theme
 
-REGISTRY = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 100
-contact = "telemetry@example.org"
-
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2027-12-31
-"""
+REGISTRY = registry(theme(), lifetime=100)
 THEME = loads(REGISTRY).metrics["theme"]
 
 

@@ -22,27 +22,10 @@ from client_sdk import Client
 from client_sdk.epochs import label
 from client_sdk.pending import current_epoch
 from sottovoce.system import free_port
+from tests.registries import Date, registry, theme
 from tests.sottovoce.conftest import processes_naming, wait_until
 
-METRICS = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 1000
-contact = "telemetry@example.org"
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "month"
-min_reports = 5
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2030-01-01
-"""
+METRICS = registry(theme(epoch="month", min_reports=5, expires=Date("2030-01-01")))
 
 
 @pytest.fixture
