@@ -179,7 +179,7 @@ class StoreStorage(Storage):
         return True
 
     def reset(self) -> int | None:
-        raise NotImplementedError("windows end by themselves")
+        raise NotImplementedError("windows end by themselves")  # as in limits' own for memcached
 
     def clear(self, key: str) -> None:
         self._windows.forget(key)

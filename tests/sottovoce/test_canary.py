@@ -142,7 +142,11 @@ class Registered:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def registries(self) -> list[str]:
+    @property
+    def registries(self) -> "Registered":
+        return self
+
+    def texts(self) -> list[str]:
         return [self.text]
 
     def register(self, text: str):
