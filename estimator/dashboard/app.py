@@ -11,7 +11,7 @@ from flask import Flask, Response
 from aggregator.keyring.keys import KeySource
 from estimator.dashboard.access import readers_only
 from estimator.dashboard.answers import NEVER, kept
-from estimator.dashboard.api import api
+from estimator.dashboard.api.addresses import api
 from estimator.dashboard.problems import ReadProblem, answer_errors_as_read_problems
 from estimator.dashboard.shelf import Shelf
 from estimator.source import StoreSource

@@ -10,43 +10,22 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-import vl_convert
-
 from client_sdk.metric import Label
+from estimator.drawing import PAPER, Palette, Spec, spec, svg_of
 from estimator.estimate import Estimate
 from estimator.releases.release import Release
-
-Spec = dict[str, Any]
 
 MOST_SHARES = 20
 MOST_TRENDS = 6
 UNLISTED = "(not listed)"
-_INK, _QUIET, _ACCENT = "#1a1a2e", "#6b7280", "#2457a8"
 _LONGEST_NAME = 40
 _UNDRAWABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no place for; the drawing library ends the process over it."""
 _ORDERED = ("boolean", "number", "ordinal")
 _GAPS = "break-paths-filter-domains"
-_CONFIG = {
-    "background": "white",
-    "font": "Helvetica, Arial, sans-serif",
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": _INK,
-        "titleColor": _QUIET,
-        "titleFontWeight": "normal",
-        "gridColor": "#e5e7eb",
-        "domain": False,
-        "ticks": False,
-        "labelLimit": 260,
-        "labelFontSize": 12,
-        "labelPadding": 6,
-    },
-    "header": {"labelFontSize": 12, "labelColor": _INK, "labelAnchor": "start", "title": None},
-}
 
 
-def shares_chart(release: Release) -> Spec | None:
+def shares_chart(release: Release, palette: Palette = PAPER) -> Spec | None:
     """Return the chart of a release's largest shares with their intervals; None if withheld."""
     entries = shown_entries(release)
     if not entries:
@@ -67,11 +46,16 @@ def shares_chart(release: Release) -> Spec | None:
     axis = {"axis": {"format": ".0%", "tickCount": 7, "labelOverlap": True}}
     marks: list[dict[str, Any]] = [
         {
-            "mark": {"type": "bar", "color": _ACCENT, "opacity": 0.25, "height": {"band": 0.55}},
+            "mark": {
+                "type": "bar",
+                "color": palette.accent,
+                "opacity": 0.25,
+                "height": {"band": 0.55},
+            },
             "encoding": {"y": y, "x": x | axis},
         },
         {
-            "mark": {"type": "rule", "color": _INK, "strokeWidth": 1.5},
+            "mark": {"type": "rule", "color": palette.ink, "strokeWidth": 1.5},
             "encoding": {
                 "y": y,
                 "x": {"field": "low", "type": "quantitative"},
@@ -79,16 +63,28 @@ def shares_chart(release: Release) -> Spec | None:
             },
         },
         {
-            "mark": {"type": "point", "filled": True, "size": 55, "color": _ACCENT, "opacity": 1},
+            "mark": {
+                "type": "point",
+                "filled": True,
+                "size": 55,
+                "color": palette.accent,
+                "opacity": 1,
+            },
             "encoding": {"y": y, "x": x},
         },
         {
-            "mark": {"type": "rule", "color": _QUIET},
+            "mark": {"type": "rule", "color": palette.quiet},
             "data": {"values": [{"zero": 0}]},
             "encoding": {"x": {"field": "zero", "type": "quantitative"}},
         },
         {
-            "mark": {"type": "text", "align": "left", "dx": 8, "color": _INK, "fontSize": 12},
+            "mark": {
+                "type": "text",
+                "align": "left",
+                "dx": 8,
+                "color": palette.ink,
+                "fontSize": 12,
+            },
             "encoding": {
                 "y": y,
                 "x": {"field": "high", "type": "quantitative"},
@@ -96,15 +92,17 @@ def shares_chart(release: Release) -> Spec | None:
             },
         },
     ]
-    return _spec({"data": {"values": rows}, "width": 560, "height": {"step": 24}, "layer": marks})
+    parts = {"data": {"values": rows}, "width": 560, "height": {"step": 24}, "layer": marks}
+    return spec(parts, palette)
 
 
-def trend_chart(history: Sequence[Release]) -> Spec | None:
+def trend_chart(history: Sequence[Release], palette: Palette = PAPER) -> Spec | None:
     """Return small charts of the largest shares over time, with their intervals as bands.
 
     Args:
         history: Releases of one metric and version, at most one per epoch, oldest first. Epochs
             between them that are missing or withheld show as gaps.
+        palette: Its colours.
 
     Returns:
         None with fewer than two published ones.
@@ -127,33 +125,40 @@ def trend_chart(history: Sequence[Release]) -> Spec | None:
         {
             "mark": {
                 "type": "area",
-                "color": _ACCENT,
+                "color": palette.accent,
                 "opacity": 0.2,
                 "invalid": _GAPS,
             },
             "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}},
         },
         {
-            "mark": {"type": "line", "color": _ACCENT, "invalid": _GAPS},
+            "mark": {"type": "line", "color": palette.accent, "invalid": _GAPS},
             "encoding": {"x": x, "y": y},
         },
         {  # an epoch between two gaps has no band
-            "mark": {"type": "rule", "color": _ACCENT, "opacity": 0.5},
+            "mark": {"type": "rule", "color": palette.accent, "opacity": 0.5},
             "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}},
         },
         {
-            "mark": {"type": "point", "filled": True, "size": 30, "color": _ACCENT, "opacity": 1},
+            "mark": {
+                "type": "point",
+                "filled": True,
+                "size": 30,
+                "color": palette.accent,
+                "opacity": 1,
+            },
             "encoding": {"x": x, "y": y},
         },
     ]
-    return _spec(
+    return spec(
         {
             "data": {"values": rows},
             "columns": 2,
             "facet": {"field": "value", "type": "nominal", "sort": [shown(n) for n in names]},
             "spec": {"width": 280, "height": 90, "layer": marks},
             "resolve": {"scale": {"y": "independent"}},
-        }
+        },
+        palette,
     )
 
 
@@ -173,11 +178,6 @@ class Drawn:
 def draw(release: Release, history: Sequence[Release]) -> Drawn:
     """Draw the charts of a release; `history` is that of `trend_chart`, the release included."""
     return Drawn(_svg(shares_chart(release)), _svg(trend_chart(history)))
-
-
-def png_of(svg: str) -> bytes:
-    """Return a drawn chart as PNG, at twice its size."""
-    return bytes(vl_convert.svg_to_png(svg, scale=2))
 
 
 def shown_entries(release: Release) -> list[Estimate]:
@@ -221,8 +221,8 @@ def in_points(share: float) -> str:
     return f"{100 * share:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _svg(spec: Spec | None) -> str | None:
-    return None if spec is None else str(vl_convert.vegalite_to_svg(spec))
+def _svg(chart: Spec | None) -> str | None:
+    return None if chart is None else svg_of(chart)
 
 
 def _trend_rows(name: Label | None, history: Sequence[Release]) -> list[dict[str, Any]]:
@@ -263,7 +263,3 @@ def _entry(release: Release, name: Label | None) -> Estimate | None:
         return estimates.other
     same = (entry for entry in estimates.entries if entry.value == name)
     return next((entry for entry in same if type(entry.value) is type(name)), None)
-
-
-def _spec(parts: dict[str, Any]) -> Spec:
-    return {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "config": _CONFIG} | parts

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from estimator.releases.charts import draw, png_of
+from estimator.drawing import png_of
+from estimator.releases.charts import draw
 from estimator.releases.files import path_of, read
 from estimator.releases.page import page, render
 from estimator.releases.release import POOLED, Release

@@ -14,8 +14,8 @@ import requests
 from aggregator.keyring.kinds import KINDS
 from aggregator.keyring.rotation import retire
 from client_sdk.metric import Metric
-from estimator.dashboard import listing
 from estimator.dashboard.access import is_loopback
+from estimator.dashboard.api import listing
 from estimator.releases.files import releases, write
 from estimator.releases.signatures import fault_of, signature_of
 from tests.estimator.conftest import REGISTRY, other_version

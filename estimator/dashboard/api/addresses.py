@@ -9,9 +9,9 @@ from flask import Blueprint, Response, request
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry
 from estimator.dashboard.answers import ASK_AGAIN, FOR_GOOD, NEVER, as_json, kept
-from estimator.dashboard.listing import page, summary
+from estimator.dashboard.api.listing import page, summary
+from estimator.dashboard.api.queries import Selection, cursor_of, matching, one_of, single
 from estimator.dashboard.problems import ReadProblem
-from estimator.dashboard.queries import Selection, cursor_of, matching, one_of, single
 from estimator.dashboard.shelf import FINGERPRINT, Entry, Shelf
 from estimator.ledger.lifetime import MICRO
 from estimator.ledger.spending import Prices

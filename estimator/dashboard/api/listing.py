@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from estimator.dashboard.queries import Selection
+from estimator.dashboard.api.queries import Selection
 from estimator.dashboard.shelf import Entry, Shelf
 from estimator.releases.files import read
 from estimator.releases.release import Release
