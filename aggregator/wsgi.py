@@ -1,6 +1,5 @@
 """From settings to the application that a worker process serves."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from flask import Flask
@@ -11,7 +10,7 @@ from aggregator.enrolment.limits import EnrolmentLimits
 from aggregator.keyring.key_file import KeyFile
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
-from aggregator.watching.readiness import Readiness, free_share_of
+from aggregator.watching.readiness import Readiness, free_share_in
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -45,8 +44,7 @@ class _Parts:
         self._keys = KeyFile(settings.keys_file)
         self._store = Store.connect(settings, self._keys.current().pseudonym_key)
         self._catalogue = Catalogue(self._store)
-        directory = settings.store_directory
-        self._free_share = None if directory is None else partial(free_share_of, directory)
+        self._free_share = free_share_in(settings.store_directory)
 
     def app(self) -> Flask:
         settings = self._settings

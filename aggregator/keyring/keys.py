@@ -18,6 +18,7 @@ Versions 1 and 2 are read, and stay as they are until `sottovoce keys` changes t
 version 3, which servers of before refuse, so they are updated first.
 """
 
+import hmac
 import json
 import os
 import secrets
@@ -179,10 +180,14 @@ class Keys:
         usable = [key for key in self.write_keys if key.state in ("active", "retiring")]
         return any_equals((key.secret or b"" for key in usable), shown.encode("utf-8", "replace"))
 
-    def may_read(self, shown: str) -> bool:
-        """Say in constant time whether this is the text of a read key that is in use."""
-        usable = [key for key in self.read_keys if key.state == "active"]
-        return any_equals((key.secret or b"" for key in usable), digest_of(shown))
+    def reader(self, shown: str) -> ReadKey | None:
+        """Return the read key in use whose text this is, in a time that does not tell which."""
+        digest = digest_of(shown)
+        found = None
+        for key in self.read_keys:
+            if key.state == "active" and hmac.compare_digest(key.secret or b"", digest):
+                found = key
+        return found
 
     def enrol(self, random: Callable[[int], bytes] = os.urandom) -> tuple[str, bytes]:
         """Draw a device id and derive its key."""

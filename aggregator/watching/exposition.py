@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Metric, make_wsgi_app
@@ -22,8 +21,8 @@ from prometheus_client.metrics_core import (
 
 from aggregator.catalogue import Catalogue
 from aggregator.connection import StoreRefused, StoreUnavailable
+from aggregator.keyring.ages import ages
 from aggregator.keyring.keys import KeySource
-from aggregator.keyring.kinds import KINDS
 from aggregator.store import Store
 from aggregator.store.figures import ShardFigures
 from aggregator.store.migrations import newest_schema
@@ -184,20 +183,13 @@ def _build_info() -> Metric:
 
 
 def _key_ages(figures: Figures) -> Iterator[Metric]:
-    keys = figures.keys.current()
-    made: dict[str, date] = {}
-    for kind in KINDS.values():
-        for key in keys.ring(kind):
-            if key.state == "active" and key.created is not None:
-                made[key.kind] = min(key.created, made.get(key.kind, key.created))
     family = GaugeMetricFamily(
         "ldp_key_age_seconds",
         "Age of the key in use, of read keys the oldest, by kind, where it is known.",
         labels=["kind"],
     )
-    for name, day in made.items():
-        begun = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
-        family.add_metric([name], max(0.0, figures.clock() - begun))
+    for name, age in ages(figures.keys.current(), figures.clock()).items():
+        family.add_metric([name], age)
     yield family
 
 

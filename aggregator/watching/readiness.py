@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from aggregator.catalogue import Catalogue
@@ -22,6 +23,11 @@ def free_share_of(directory: Path) -> float:
     """
     usage = shutil.disk_usage(directory)
     return usage.free / usage.total
+
+
+def free_share_in(directory: Path | None) -> Callable[[], float] | None:
+    """Return what tells the free share of a directory's disk; None: the store is elsewhere."""
+    return None if directory is None else partial(free_share_of, directory)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The dashboard's application: the read API, and what says whether it serves."""
+"""The dashboard's application: pages for people, the read API for programs, and its health."""
 
 import json
 import time
@@ -7,12 +7,18 @@ from importlib.resources import files
 from pathlib import Path
 
 from flask import Flask, Response
+from jinja2 import StrictUndefined
 
+from aggregator.administration.admin_log import AdminLog
 from aggregator.keyring.keys import KeySource
-from estimator.dashboard.access import readers_only
+from estimator.dashboard.access import Access, keep_sessions
 from estimator.dashboard.answers import NEVER, kept
 from estimator.dashboard.api.addresses import api
+from estimator.dashboard.pages.inputs import Inputs
+from estimator.dashboard.pages.problems import show_problems_as_pages
+from estimator.dashboard.pages.routes import pages
 from estimator.dashboard.problems import ReadProblem, answer_errors_as_read_problems
+from estimator.dashboard.published import Published
 from estimator.dashboard.shelf import Shelf
 from estimator.source import StoreSource
 
@@ -31,26 +37,37 @@ def create_app(
     source: StoreSource,
     releases: Path,
     keys: KeySource,
+    log: AdminLog,
     open_here: bool,
     clock: Callable[[], float] = time.time,
+    free_share: Callable[[], float] | None = None,
 ) -> Flask:
     """Wire the parts together.
 
     Args:
-        source: Metrics and the ledger.
+        source: Metrics, the ledger and the figures of the store.
         releases: Directory of the release files.
-        keys: The read keys, asked for at each request.
+        keys: The server's keys, asked for at each request.
+        log: The administrators' log.
         open_here: Whether requests from this machine need no key: for an application that only
             this machine reaches.
         clock: Unix time in seconds.
+        free_share: Share of the store's disk that is free; None: the store is elsewhere.
     """
     app = Flask(__name__, static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
+    app.jinja_env.undefined = StrictUndefined
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     answer_errors_as_read_problems(app)
+    keep_sessions(app, keys)
+    access = Access(keys, open_here)
     shelf = Shelf(releases, clock)
     readable = api(source, shelf)
-    readable.before_request(readers_only(keys, open_here=open_here))
+    readable.before_request(access.require)
     app.register_blueprint(readable)
+    inputs = Inputs(source, Published(shelf), keys, log, clock, free_share)
+    app.register_blueprint(pages(inputs, access))
+    show_problems_as_pages(app)
 
     @app.get("/livez")
     def live() -> Response:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from flask import Flask
 
+from aggregator.administration.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
 from aggregator.keyring.key_file import KeyFile
 from aggregator.keyring.keys import Keys
 from aggregator.server import serve
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.watching.readiness import free_share_in
 from estimator.dashboard.access import is_loopback
 from estimator.dashboard.app import create_app
 from estimator.source import StoreSource
@@ -33,6 +35,8 @@ def application(settings: ServerSettings, releases: Path) -> Flask:
         source=StoreSource(store, Catalogue(store)),
         releases=releases,
         keys=keys,
+        log=AdminLog.beside(settings.keys_file, keys.current().pseudonym_key),
+        free_share=free_share_in(settings.store_directory),
         open_here=is_loopback(settings.dashboard_host),
     )
 

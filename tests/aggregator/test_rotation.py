@@ -489,14 +489,14 @@ def test_write_keys_enrol_from_active_until_retired(path: Path) -> None:
 
 
 def test_each_read_key_is_its_holders_and_ends_alone(path: Path) -> None:
-    assert not Keys.load(path).may_read("")
+    assert not Keys.load(path).reader("")
     texts = [new(path, ReadKey, DAY, label).text or "" for label in ("ana", "grafana")]
-    assert all(Keys.load(path).may_read(text) for text in texts)
+    assert all(Keys.load(path).reader(text) for text in texts)
     keys = retire(path, ReadKey, 1, DAY).keys
-    assert [keys.may_read(text) for text in texts] == [False, True]
+    assert [keys.reader(text) is not None for text in texts] == [False, True]
     # Neither the digest in the file nor a key of another kind opens anything.
     for other in (keys.read_keys[1].secret or b"").hex(), keys.write_key, "", "\udcff":
-        assert not keys.may_read(other)
+        assert not keys.reader(other)
     assert not keys.may_enrol(texts[1])
 
 

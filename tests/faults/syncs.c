@@ -9,10 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static void note(const char *what, int fd, long long size) {
+static double now(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec + at.tv_nsec / 1e9;
+}
+
+static void note(const char *what, double at, int fd, long long size) {
     static int notes = -1;
     char link[64], path[512], line[640];
-    struct timespec now;
     if (notes < 0)
         notes = open(getenv("SYNC_NOTES"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -20,9 +25,7 @@ static void note(const char *what, int fd, long long size) {
     if (length < 0)
         return;
     path[length] = 0;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int wanted = snprintf(line, sizeof line, "%s %.6f %lld %s\n", what,
-                          now.tv_sec + now.tv_nsec / 1e9, size, path);
+    int wanted = snprintf(line, sizeof line, "%s %.6f %lld %s\n", what, at, size, path);
     if (write(notes, line, wanted) != wanted)
         abort();
 }
@@ -31,14 +34,15 @@ static int synced(const char *name, int fd) {
     struct stat found;
     int (*sync)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
     const char *delay = getenv("SYNC_DELAY_MS");
+    double began = now(); /* before the look at the size: what is written in between is synced or not */
     if (fstat(fd, &found) != 0)
         return sync(fd);
-    note("begun", fd, (long long)found.st_size);
+    note("begun", began, fd, (long long)found.st_size);
     if (delay)
         usleep(1000 * atoi(delay));
     int result = sync(fd);
     if (result == 0)
-        note("synced", fd, (long long)found.st_size);
+        note("synced", now(), fd, (long long)found.st_size);
     return result;
 }
 

@@ -96,10 +96,10 @@ def test_the_text_of_a_read_key_is_shown_once_and_stored_nowhere(
     made = json.loads(capsys.readouterr().out)
     assert made["label"] == "ana" and made["state"] == "active"
     keys = Keys.load(path)
-    assert keys.may_read(made["text"]) and not keys.may_read(made["text"] + "x")
+    assert keys.reader(made["text"]) and not keys.reader(made["text"] + "x")
     assert made["text"] not in path.read_text()
     assert main(["keys", "retire", "read", "1"]) == 0
-    assert not Keys.load(path).may_read(made["text"])
+    assert not Keys.load(path).reader(made["text"])
 
 
 def test_a_new_write_key_is_shown_and_the_old_one_enrols_until_it_is_retired(

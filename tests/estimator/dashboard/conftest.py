@@ -18,6 +18,7 @@ import pytest
 import requests
 from flask import Flask
 
+from aggregator.administration.admin_log import AdminLog
 from aggregator.catalogue import Catalogue
 from aggregator.connection import Connection
 from aggregator.keyring.key_file import KeyFile
@@ -64,8 +65,14 @@ class Desk:
 
     def app(self, *, open_here: bool = True, **changes: Any) -> Flask:
         given = {"source": self.source, "releases": self.releases} | changes
+        return CONTRACT.conforming(self.plain_app(open_here=open_here, **given))
+
+    def plain_app(self, *, open_here: bool = True, **changes: Any) -> Flask:
+        """The application without a look at its contract: for pages."""
         keys = KeyFile(self.world.settings.keys_file)
-        return CONTRACT.conforming(create_app(keys=keys, open_here=open_here, **given))
+        log = AdminLog.beside(self.world.settings.keys_file, keys.current().pseudonym_key)
+        given = {"source": self.source, "releases": self.releases, "log": log} | changes
+        return create_app(keys=keys, open_here=open_here, **given)
 
     def get(self, path: str, **headers: str) -> Any:
         """Ask as somebody on this machine does."""

@@ -238,7 +238,6 @@ def test_what_was_not_released_is_not_found_and_the_wrong_part_is_named(
         "/v1/releases/theme/2026-W49/",
         "//v1/releases",
         "/v1/releases/",
-        "/",
     ],
 )
 def test_no_path_leads_out_of_the_releases(full: Desk, path: str) -> None:

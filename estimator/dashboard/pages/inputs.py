@@ -1,0 +1,36 @@
+"""What the pages are made from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.administration.admin_log import AdminLog
+from aggregator.keyring.keys import KeySource
+from estimator.dashboard.published import Published
+from estimator.source import StoreSource
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where a page looks.
+
+    Attributes:
+        source: Registries, ledger and figures of the store, which may be away.
+        published: The releases.
+        keys: The server's keys, for their ages.
+        log: The administrators' log.
+        clock: Unix time in seconds.
+        free_share: Share of the store's disk that is free; None: the store is elsewhere.
+    """
+
+    source: StoreSource
+    published: Published
+    keys: KeySource
+    log: AdminLog
+    clock: Callable[[], float]
+    free_share: Callable[[], float] | None = None
+
+    @property
+    def releases(self) -> Path:
+        """The directory of the release files."""
+        return self.published.shelf.directory

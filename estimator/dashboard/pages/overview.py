@@ -1,0 +1,92 @@
+"""The overview: does the system do its work, and what does each metric say now."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aggregator.connection import StoreRefused, StoreUnavailable
+from client_sdk.metric import Metric
+from estimator.dashboard.pages.inputs import Inputs
+from estimator.dashboard.pages.standing import Standing, standing
+from estimator.errors import NotPublishable
+from estimator.estimate import Estimate
+from estimator.releases.alarms import alarms
+from estimator.releases.release import Release
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric.
+
+    Attributes:
+        name: Of the metric.
+        question: What is asked, without why.
+        latest: Its latest release; None: there is none yet.
+        top: Of that, the largest share of a value that has a name; None if withheld or empty.
+        alarms: Of that, in words.
+        asked: Whether the newest registry still asks it.
+    """
+
+    name: str
+    question: str
+    latest: Release | None
+    top: Estimate | None
+    alarms: tuple[str, ...]
+    asked: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The page.
+
+    Attributes:
+        project: The project's name; None while the store is away.
+        standing: Whether the system does its work.
+        rows: Metrics that are asked, in the order of the file, then those that were.
+    """
+
+    project: str | None
+    standing: Standing
+    rows: tuple[Row, ...]
+
+    @property
+    def alarming(self) -> list[Row]:
+        """Metrics whose latest release somebody should look at before using it."""
+        return [row for row in self.rows if row.alarms]
+
+
+def overview(inputs: Inputs) -> Overview:
+    """Gather the page."""
+    project, asked = None, {}
+    try:
+        registry = inputs.source.newest()
+        project, asked = registry.project, dict(registry.metrics)
+    except (StoreUnavailable, StoreRefused, NotPublishable):
+        pass  # its standing says so
+    latest = {release.metric: release for release in inputs.published.every_latest()}
+    return Overview(project, standing(inputs), tuple(_rows(asked, latest)))
+
+
+def heading(question: str) -> str:
+    """Return the first sentence of a question: what is asked, without why and who looks."""
+    asked, mark, _ = question.partition("?")
+    return asked + mark
+
+
+def _rows(asked: dict[str, Metric], latest: dict[str, Release]) -> Iterator[Row]:
+    for name, metric in asked.items():
+        yield _row(name, metric.question, latest.get(name), asked=True)
+    for name, release in latest.items():
+        if name not in asked:
+            yield _row(name, release.question, release, asked=False)
+
+
+def _row(name: str, question: str, release: Release | None, *, asked: bool) -> Row:
+    found = () if release is None else tuple(alarms(release))
+    return Row(name, heading(question), release, _top(release), found, asked)
+
+
+def _top(release: Release | None) -> Estimate | None:
+    if release is None or release.estimates is None:
+        return None
+    named = [entry for entry in release.estimates.entries if entry.share is not None]
+    return max(named, key=lambda entry: entry.share or 0.0, default=None)

@@ -1,0 +1,51 @@
+"""The pages' addresses."""
+
+from flask import Blueprint, redirect, render_template, request
+from werkzeug.wrappers import Response
+
+from estimator.dashboard.access import Access
+from estimator.dashboard.pages.guard import guarded
+from estimator.dashboard.pages.inputs import Inputs
+from estimator.dashboard.pages.overview import overview
+from estimator.dashboard.pages.questions import questions
+from estimator.dashboard.pages.sessions import login_address, sessions
+from estimator.dashboard.pages.words import FILTERS
+
+NAVIGATION = (
+    ("pages.show_overview", "Overview"),
+    ("pages.show_registry", "Registry"),
+)
+
+
+def pages(inputs: Inputs, access: Access) -> Blueprint:
+    """Return everything under / that is for people."""
+    blueprint = Blueprint(
+        "pages",
+        __name__,
+        template_folder="templates",
+        static_folder="static",
+        static_url_path="/static",
+    )
+    for name, act in FILTERS.items():
+        blueprint.add_app_template_filter(act, name)
+    blueprint.register_blueprint(sessions(access))
+    blueprint.after_request(guarded)
+
+    @blueprint.before_request
+    def readers_only() -> Response | None:
+        free = request.blueprint != blueprint.name or request.endpoint == "pages.static"
+        return None if free or access.granted() else redirect(login_address())
+
+    @blueprint.app_context_processor
+    def about_the_page() -> dict[str, object]:
+        return {"navigation": NAVIGATION, "now": inputs.clock(), "reader": access.reader()}
+
+    @blueprint.get("/")
+    def show_overview() -> str:
+        return render_template("overview.html", page=overview(inputs))
+
+    @blueprint.get("/registry")
+    def show_registry() -> str:
+        return render_template("registry.html", page=questions(inputs))
+
+    return blueprint

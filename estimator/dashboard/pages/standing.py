@@ -1,0 +1,202 @@
+"""Whether the system does its work: healthy, degraded or not publishing, why, and what to do.
+
+Looks at what everybody can see who reaches store, releases and keys; whether the servers answer
+devices is for their own /readyz and metrics to tell.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from aggregator.connection import StoreRefused, StoreUnavailable
+from aggregator.keyring.ages import ages
+from aggregator.keyring.kinds import KINDS
+from aggregator.watching.readiness import LEAST_FREE_SHARE
+from estimator.dashboard.pages.inputs import Inputs
+from estimator.dashboard.pages.words import duration
+from estimator.errors import NotPublishable
+from estimator.releases.failures import failures
+
+Word = Literal["healthy", "degraded", "not publishing"]
+MOST_LAG_SECONDS = 60.0
+MOST_LATE_SECONDS = 600.0
+MOST_MEMORY = 0.8
+MOST_EXHAUSTED = 0.2
+MOST_SURVEY_SECONDS = 3600.0
+MOST_KEY_SECONDS = 365 * 86_400.0
+"""What the alerts in docker/prometheus go by too."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be.
+
+    Attributes:
+        publishing: Whether it keeps releases back; else it only degrades.
+        what: In one sentence.
+        do: In one sentence, what helps.
+        more: The part of docs/operations.md that says more.
+    """
+
+    publishing: bool
+    what: str
+    do: str
+    more: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The whole picture.
+
+    Attributes:
+        findings: What is wrong, what keeps releases back first.
+    """
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def word(self) -> Word:
+        """The worst of it."""
+        if not self.findings:
+            return "healthy"
+        return "not publishing" if self.findings[0].publishing else "degraded"
+
+
+def standing(inputs: Inputs) -> Standing:
+    """Look at everything once."""
+    found = [*_store(inputs), *_files(inputs), *_keys(inputs)]
+    return Standing(tuple(sorted(found, key=lambda finding: not finding.publishing)))
+
+
+def _store(inputs: Inputs) -> Iterator[Finding]:
+    try:
+        yield from _of_a_store_that_answers(inputs)
+    except StoreUnavailable as error:
+        yield Finding(
+            True,
+            f"The store cannot be reached: {error}.",
+            "Look at the store's process and log. Devices keep their reports until it is back.",
+            "Health",
+        )
+    except StoreRefused as error:
+        yield Finding(
+            True, f"The store must not be used: {error}.", "Do what the sentence says.", "Health"
+        )
+    except NotPublishable:
+        yield Finding(
+            True,
+            "Nothing is asked yet: no metrics.toml was registered.",
+            "Name one in SOTTOVOCE_METRICS and start a server.",
+            "Several machines",
+        )
+
+
+def _of_a_store_that_answers(inputs: Inputs) -> Iterator[Finding]:
+    store, now = inputs.source.store, inputs.clock()
+    store.check_policy()
+    store.check_generation()
+    store.check_schema()
+    inputs.source.newest()
+    lag = store.figures.oldest_seconds()
+    if lag > MOST_LAG_SECONDS:
+        yield Finding(
+            True,
+            f"A report has waited for {duration(lag)} to be counted.",
+            "Start `sottovoce fold`; an epoch cannot be released before its reports are counted.",
+            "What to watch",
+        )
+    _, last = store.figures.published()
+    if last is None:
+        yield Finding(
+            True,
+            "The schedule has not passed without a failure yet.",
+            "Start `sottovoce schedule`; within a minute this goes away.",
+            "Publishing",
+        )
+    elif now - last > MOST_LATE_SECONDS:
+        yield Finding(
+            True,
+            f"The schedule has not passed without a failure for {duration(now - last)}.",
+            "See whether `sottovoce schedule` runs, and what its log says.",
+            "Publishing",
+        )
+    memory = store.figures.memory()
+    if memory.most_bytes and memory.used_bytes > MOST_MEMORY * memory.most_bytes:
+        yield Finding(
+            False,
+            f"The store uses {memory.used_bytes / memory.most_bytes:.0%} of its memory.",
+            "Raise maxmemory: a full store takes no more reports.",
+            "What to watch",
+        )
+    if memory.log_written is False:
+        yield Finding(
+            False,
+            "The store's last write to its disk failed.",
+            "Look at its disk and its log; until then it takes no reports.",
+            "Health",
+        )
+    survey = store.figures.survey()
+    if survey is not None and now - survey.taken_at > MOST_SURVEY_SECONDS:
+        yield Finding(
+            False,
+            f"The ledger was last looked at {duration(now - survey.taken_at)} ago.",
+            "See whether `sottovoce schedule` runs.",
+            "What to watch",
+        )
+    if survey is not None and survey.exhausted > MOST_EXHAUSTED * survey.devices:
+        yield Finding(
+            False,
+            f"{survey.exhausted / survey.devices:.0%} of devices can pay for no metric any more.",
+            "They stay silent for good. Ask less, or each device less often (`every`), in new "
+            "metrics; a higher lifetime_epsilon is a new promise to users.",
+            "What to watch",
+        )
+
+
+def _files(inputs: Inputs) -> Iterator[Finding]:
+    if not inputs.releases.is_dir():
+        yield Finding(
+            True,
+            "The directory of releases does not exist.",
+            "Name it in SOTTOVOCE_RELEASES, as for `sottovoce schedule`.",
+            "Settings",
+        )
+    failed = failures(inputs.releases)
+    for each in failed[:5]:
+        yield Finding(
+            True,
+            f"{each.metric} {each.epoch} could not be published: {each.reason}.",
+            f"Mend the cause; it is tried again every minute ({each.tries} times so far).",
+            "Publishing",
+        )
+    if len(failed) > 5:
+        yield Finding(
+            True,
+            f"{len(failed) - 5} more releases could not be published.",
+            "`sottovoce releases` lists them.",
+            "Publishing",
+        )
+    if inputs.free_share is not None:
+        try:
+            free = inputs.free_share()
+        except OSError:
+            return
+        if free < 2 * LEAST_FREE_SHARE:
+            yield Finding(
+                False,
+                f"The store's disk has {free:.0%} free.",
+                f"Make room: below {LEAST_FREE_SHARE:.0%} no reports are taken.",
+                "Health",
+            )
+
+
+def _keys(inputs: Inputs) -> Iterator[Finding]:
+    for kind, age in ages(inputs.keys.current(), inputs.clock()).items():
+        if age > MOST_KEY_SECONDS:
+            replace = "rotate" if KINDS[kind].single else "new"
+            yield Finding(
+                False,
+                f"The {kind} key in use is {duration(age)} old.",
+                f"Replace it: `sottovoce keys {replace} {kind}`.",
+                "Rotating keys",
+            )
