@@ -166,7 +166,7 @@ def _files(inputs: Inputs) -> Iterator[Finding]:
         yield Finding(
             True,
             f"{each.metric} {each.epoch} could not be published: {each.reason}.",
-            f"Mend the cause; it is tried again every minute ({each.tries} times so far).",
+            "Mend the cause; it is tried again every minute.",
             "Publishing",
         )
     if len(failed) > 5:

@@ -1,0 +1,210 @@
+"""A system that has run for half a year, with everything in it that a page may have to show."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from aggregator.tally import Tally
+from client_sdk.epochs import day_of, epoch_of, first_day, label
+from client_sdk.metric import Metric
+from estimator.due import due_at
+from estimator.estimate import estimate
+from estimator.ledger.lifetime import lifetime
+from estimator.plausibility import Plausibility, judge
+from estimator.publish_figures import note
+from estimator.releases import failures
+from estimator.releases.files import write
+from estimator.releases.release import Release, compose, compose_pooled
+from tests.aggregator.conftest import NOW, World, make_world
+from tests.estimator.conftest import expected_tally, other_version
+
+HOSTILE = '<script>alert("1")</script>'
+METRIC = """
+[metrics."{name}"]
+question = {question}
+type = "{type}"
+{more}
+sensitivity = "product"
+epsilon = {epsilon}
+epoch = "{epoch}"
+owners = ["{name}@example.org"]
+starts = {starts}
+expires = {expires}
+"""
+PROJECT = """
+schema = 1
+[project]
+name = "shop-app"
+lifetime_epsilon = 400
+contact = "telemetry@example.org"
+"""
+
+
+def metric(
+    name: str,
+    question: str,
+    type: str,
+    more: str = "",
+    *,
+    epsilon: float = 1.0,
+    epoch: str = "week",
+    starts: str = "2026-06-01",
+    expires: str = "2027-06-01",
+) -> str:
+    """One metric of metrics.toml; a question is written as TOML has it, quotes included."""
+    return METRIC.format(**locals())
+
+
+THEME = metric(
+    "theme",
+    '"Which theme is active? To decide what to polish; the UI team looks."',
+    "category",
+    'values = ["light", "dark", "system", "other"]\ncatch_all = "other"',
+)
+RETIRED = metric("old_flag", '"Was the old flag on?"', "boolean", expires="2026-12-31")
+HOURS = ", ".join(map(str, range(24)))
+ASKED = [
+    THEME,
+    metric("crashed", '"Did the app crash?"', "boolean", epoch="day", epsilon=0.5),
+    metric(
+        "start_hour",
+        '"At which hour was it opened first?"',
+        "ordinal",
+        f"values = [{HOURS}]\nmissing = 12",
+    ),
+    metric(
+        "home_page",
+        '"Which site is the start page?"',
+        "string",
+        "memoize = { epsilon_permanent = 4.0, distinct_values = 2 }\n"
+        "rappor = { bits = 64, hashes = 2, cohorts = 16 }\n"
+        'candidates = ["example.org", "example.com", "example.net", "intranet"]',
+    ),
+    metric(
+        "hostile.names",
+        "'Is <b>this</b> & \"that\" <script>alert(1)</script> safe?'",
+        "category",
+        f"values = ['{HOSTILE}', '\" onload=\"x', '=1+1', 'javascript:alert(1)', 'other']\n"
+        'catch_all = "other"',
+    ),
+    metric("smokes", '"Do you smoke?"', "boolean", epoch="once", expires="2026-12-20"),
+    metric("beta", '"Is the beta in use?"', "boolean", starts="2026-11-23"),
+]
+REGISTRIES = [PROJECT + THEME + RETIRED, PROJECT + "".join(ASKED)]
+SHARES = {
+    "theme": [0.46, 0.31, 0.21, 0.02],
+    "crashed": [0.97, 0.03],
+    "start_hour": [0.0] * 6 + [0.02, 0.05, 0.1, 0.13, 0.1, 0.08, 0.07] + [0.05] * 9 + [0.0, 0.0],
+    "hostile.names": [0.5, 0.3, 0.15, 0.05, 0.0],
+    "smokes": [0.8, 0.2],
+    "old_flag": [0.4, 0.6],
+}
+
+
+def showcase(redis_url: str, directory: Path) -> World:
+    """Make store and releases; the releases lie in DIRECTORY/releases.
+
+    theme: half a year of weeks in two versions from W45 on, W40 without a release, W43 withheld;
+    crashed: 60 days, the last withheld; home_page: an alarm, unlisted strings; hostile.names: what
+    must be escaped; smokes: asked once; beta: no release yet; old_flag: asked no more.
+    """
+    world = make_world(redis_url, directory, REGISTRIES[0])
+    world.registry = world.catalogue.register(REGISTRIES[1])
+    releases = directory / "releases"
+    releases.mkdir()
+    rng = np.random.default_rng(20261130)
+    for release in _releases(world, rng):
+        write(release, releases)
+    failures.note(releases, "theme", "2026-W47", [("", "no active signing key")], NOW - 300)
+    _report(world)
+    return world
+
+
+def _releases(world: World, rng: np.random.Generator) -> Iterator[Release]:
+    metrics = dict(world.registry.metrics)
+    metrics["old_flag"] = next(
+        m for m in world.catalogue.load().metrics.values() if m.name == "old_flag"
+    )
+    for each in metrics.values():
+        for epoch in _epochs(each):
+            name = label(each.epoch, epoch)
+            n = int(rng.integers(9_000, 12_000))
+            if (each.name, name) in (("theme", "2026-W43"), ("crashed", "2026-11-26")):
+                n = 60
+            release = _release(each, epoch, n, rng)
+            if each.name == "theme" and name >= "2026-W45":
+                old = _release(other_version(each, "2"), epoch, n // 3, rng)
+                yield from (old, compose_pooled(each, [old, release]))
+            yield release
+
+
+def _epochs(metric: Metric) -> Iterator[int]:
+    if metric.name == "beta":
+        return
+    if metric.epoch == "once":
+        yield 0
+        return
+    today = day_of(NOW)
+    first = max(metric.starts, today - timedelta(days=60 if metric.epoch == "day" else 365))
+    for epoch in range(epoch_of(metric.epoch, first), epoch_of(metric.epoch, today)):
+        gone = metric.name == "old_flag" and first_day(metric.epoch, epoch) > date(2026, 9, 1)
+        missing = metric.name == "theme" and label("week", epoch) == "2026-W40"
+        if due_at([metric], epoch) <= NOW and not gone and not missing:
+            yield epoch
+
+
+def _release(metric: Metric, epoch: int, n: int, rng: np.random.Generator) -> Release:
+    tally = _tally(metric, n, rng)
+    seen: Plausibility = judge(metric.mechanism, tally, ())
+    if metric.name == "home_page" and epoch == max(_epochs(metric)):
+        seen = replace(seen, popcount_z=9.3, popcount_p=1e-12)
+    spent = lifetime(rng.integers(0, 300, 500) * 1_000_000, 400_000_000)
+    return compose(
+        metric, "shop-app", epoch, estimate(metric, tally), seen, spent, now=NOW - 86_400
+    )
+
+
+def _tally(metric: Metric, n: int, rng: np.random.Generator) -> Tally:
+    """Draw what n honest devices report, cell by cell; a simulated tally, so numpy may draw it."""
+    mechanism = metric.mechanism
+    if metric.type == "string":
+        sizes = rng.multinomial(n, [1 / mechanism.cohorts] * mechanism.cohorts)
+        held = np.array([0.5, 0.25, 0.1, 0.0])
+        counts = []
+        for cohort, size in enumerate(sizes):
+            chance = np.full(mechanism.cells, float(mechanism.p_false))
+            gap = float(mechanism.p_true - mechanism.p_false)
+            for share, value in zip(held, metric.candidates, strict=True):
+                chance[list(mechanism.cells_for(value, cohort))] += gap * share
+            counts.append(rng.binomial(size, chance))
+        return Tally(sizes, np.array(counts))
+    expected = expected_tally(metric, n, SHARES[metric.name])
+    if mechanism.kind == "cell" and mechanism.cells > 1:
+        drawn = rng.multinomial(n, expected.counts[0] / expected.counts[0].sum())
+    else:
+        drawn = rng.binomial(n, expected.counts[0] / n)
+    return Tally(expected.reports, drawn[None, :])
+
+
+def _report(world: World, devices: int = 240) -> None:
+    """Let devices report the open epochs, fold, look at the ledger, and note a pass."""
+    chance = random.Random(20261130)
+    for number in range(devices):
+        device = world.device()
+        reports = [world.report("theme", chance.randrange(4))]
+        if number % 2:
+            reports.append(world.report("crashed", chance.randrange(2)))
+        if number % 3 == 0:
+            reports.append(world.report("home_page", chance.getrandbits(64), chance.randrange(16)))
+        assert set(world.charged(device, *reports)) == {"accepted"}
+        world.store.figures.note_enrolment()
+    world.folder.fold_once()
+    versions = world.catalogue.load()
+    world.store.figures.take_survey(
+        cap=versions.cap, cheapest=versions.cheapest, now=NOW - 60, sample=random.sample
+    )
+    note(world.store.figures, [], NOW - 20)
