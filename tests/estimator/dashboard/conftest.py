@@ -39,6 +39,8 @@ from estimator.source import StoreSource
 from tests.aggregator.conftest import World, free_port, make_world
 from tests.contracts import Contract
 from tests.estimator.conftest import REGISTRY, expected_tally, other_version
+from tests.estimator.dashboard.reading import Element
+from tests.estimator.dashboard.showcase import showcase
 
 CONTRACT = Contract(files("estimator.dashboard").joinpath("openapi.yaml").read_text())
 SHARES = [0.5, 0.3, 0.2, 0]
@@ -72,12 +74,20 @@ class Desk:
         keys = KeyFile(self.world.settings.keys_file)
         log = AdminLog.beside(self.world.settings.keys_file, keys.current().pseudonym_key)
         given = {"source": self.source, "releases": self.releases, "log": log} | changes
+        given = {"clock": lambda: self.world.now} | given
         return create_app(keys=keys, open_here=open_here, **given)
 
     def get(self, path: str, **headers: str) -> Any:
         """Ask as somebody on this machine does."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.app().test_client().get(path, headers=given)
+
+    def page(self, path: str, **changes: Any) -> Element:
+        """Read a page as somebody on this machine sees it."""
+        client = self.plain_app(**changes).test_client()
+        answer = client.get(path, headers={"Accept": "text/html"})
+        assert answer.status_code == 200, answer.text
+        return Element.read(answer.text)
 
     def read_key(self, label: str = "an analyst") -> tuple[int, str]:
         """Make a read key; return its id and its text."""
@@ -134,6 +144,14 @@ def full(desk: Desk, metrics: dict[str, Metric]) -> Desk:
     desk.put(compose(smokes, "shop-app", 0, estimate(smokes, answers), now=1_796_600_000.0))
     write_pages(parts[0], desk.releases)
     return desk
+
+
+@pytest.fixture
+def shop(redis_url: str, tmp_path: Path) -> Iterator[Desk]:
+    """Half a year of everything, at NOW; see `showcase`."""
+    world = showcase(redis_url, tmp_path)
+    yield Desk(world, tmp_path / "releases")
+    world.store.close()
 
 
 RUN = """
