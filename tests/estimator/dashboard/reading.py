@@ -45,12 +45,16 @@ class Element:
 
     def part(self, heading: str) -> "Element":
         """Return the section with a heading of that text."""
-        titles = ("h2", "h3")
-        (found,) = [
-            section
-            for section in (*self.all("section"), *self.all("article"))
-            if any(title.text == heading for name in titles for title in section.all(name)[:1])
-        ]
+        sections = (*self.all("section"), *self.all("article"))
+        (found,) = [each for each in sections if each.headings()[:1] == [heading]]
+        return found
+
+    def headings(self) -> list[str]:
+        """Return the texts of the headings in it, in order."""
+        found = []
+        for part in self.inside:
+            if isinstance(part, Element):
+                found += [part.text] if part.name in ("h1", "h2", "h3") else part.headings()
         return found
 
     @property

@@ -78,7 +78,8 @@ def test_pages_load_nothing_from_elsewhere_and_run_no_script(shop: Desk) -> None
         for link in (*page.all("link"), *page.all("img"), *page.all("source")):
             address = link.given.get("href") or link.given.get("src") or link.given["srcset"]
             assert address.startswith("/") and not address.startswith("//")
-            assert client.get(address).status_code == 200
+            with client.get(address) as found:
+                assert found.status_code == 200
 
 
 def test_an_empty_system_says_what_comes_next(desk: Desk) -> None:
