@@ -40,7 +40,7 @@ from tests.aggregator.conftest import World, free_port, make_world
 from tests.contracts import Contract
 from tests.estimator.conftest import REGISTRY, expected_tally, other_version
 from tests.estimator.dashboard.reading import Element
-from tests.estimator.dashboard.showcase import showcase
+from tests.estimator.dashboard.showcase import showcase, write_releases
 
 CONTRACT = Contract(files("estimator.dashboard").joinpath("openapi.yaml").read_text())
 SHARES = [0.5, 0.3, 0.2, 0]
@@ -146,10 +146,18 @@ def full(desk: Desk, metrics: dict[str, Metric]) -> Desk:
     return desk
 
 
+@pytest.fixture(scope="session")
+def half_a_year(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The releases of `shop`; not to be written to."""
+    directory = tmp_path_factory.mktemp("half_a_year")
+    write_releases(directory)
+    return directory
+
+
 @pytest.fixture
-def shop(redis_url: str, tmp_path: Path) -> Iterator[Desk]:
-    """Half a year of everything, at NOW; see `showcase`."""
-    world = showcase(redis_url, tmp_path)
+def shop(redis_url: str, tmp_path: Path, half_a_year: Path) -> Iterator[Desk]:
+    """A system that has everything a page may have to show, at NOW; see `showcase`."""
+    world = showcase(redis_url, tmp_path, half_a_year)
     yield Desk(world, tmp_path / "releases")
     world.store.close()
 

@@ -1,6 +1,7 @@
 """A system that has run for half a year, with everything in it that a page may have to show."""
 
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
@@ -11,6 +12,7 @@ import numpy as np
 from aggregator.tally import Tally
 from client_sdk.epochs import day_of, epoch_of, first_day, label
 from client_sdk.metric import Metric
+from client_sdk.registry import loads
 from estimator.due import due_at
 from estimator.estimate import estimate
 from estimator.ledger.lifetime import lifetime
@@ -105,31 +107,35 @@ SHARES = {
 }
 
 
-def showcase(redis_url: str, directory: Path) -> World:
-    """Make store and releases; the releases lie in DIRECTORY/releases.
+def showcase(redis_url: str, directory: Path, releases: Path) -> World:
+    """Make a system with two registries, open epochs with reports, and releases.
 
-    theme: half a year of weeks in two versions from W45 on, W40 without a release, W43 withheld;
-    crashed: 60 days, the last withheld; home_page: an alarm, unlisted strings; hostile.names: what
-    must be escaped; smokes: asked once; beta: no release yet; old_flag: asked no more.
+    Args:
+        releases: Where `write_releases` has put them; copied to DIRECTORY/releases.
     """
     world = make_world(redis_url, directory, REGISTRIES[0])
     world.registry = world.catalogue.register(REGISTRIES[1])
-    releases = directory / "releases"
-    releases.mkdir()
-    rng = np.random.default_rng(20261130)
-    for release in _releases(world, rng):
-        write(release, releases)
-    failures.note(releases, "theme", "2026-W47", [("", "no active signing key")], NOW - 300)
+    shutil.copytree(releases, directory / "releases")
     _report(world)
     return world
 
 
-def _releases(world: World, rng: np.random.Generator) -> Iterator[Release]:
-    metrics = dict(world.registry.metrics)
-    metrics["old_flag"] = next(
-        m for m in world.catalogue.load().metrics.values() if m.name == "old_flag"
-    )
-    for each in metrics.values():
+def write_releases(directory: Path) -> None:
+    """Write half a year of releases.
+
+    theme: weeks in two versions from W45 on, W40 without a release, W43 withheld; crashed: 60 days,
+    the last withheld; home_page: an alarm, unlisted strings; hostile.names: what must be escaped;
+    smokes: asked once; beta: no release yet; old_flag: asked no more.
+    """
+    rng = np.random.default_rng(20261130)
+    for release in _releases(rng):
+        write(release, directory)
+    failures.note(directory, "theme", "2026-W47", [("", "no active signing key")], NOW - 300)
+
+
+def _releases(rng: np.random.Generator) -> Iterator[Release]:
+    before, metrics = (loads(text).metrics for text in REGISTRIES)
+    for each in (*metrics.values(), before["old_flag"]):
         for epoch in _epochs(each):
             name = label(each.epoch, epoch)
             n = int(rng.integers(9_000, 12_000))
