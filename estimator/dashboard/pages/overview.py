@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aggregator.connection import StoreRefused, StoreUnavailable
 from client_sdk.metric import Metric
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import Standing, standing
-from estimator.errors import NotPublishable
 from estimator.estimate import Estimate
 from estimator.releases.alarms import alarms
 from estimator.releases.release import Release
@@ -56,14 +54,12 @@ class Overview:
 
 def overview(inputs: Inputs) -> Overview:
     """Gather the page."""
-    project, asked = None, {}
-    try:
-        registry = inputs.source.newest()
-        project, asked = registry.project, dict(registry.metrics)
-    except (StoreUnavailable, StoreRefused, NotPublishable):
-        pass  # its standing says so
+    found = standing(inputs)
+    registry = found.registry
+    asked = {} if registry is None else dict(registry.metrics)
     latest = {release.metric: release for release in inputs.published.every_latest()}
-    return Overview(project, standing(inputs), tuple(_rows(asked, latest)))
+    rows = tuple(_rows(asked, latest))
+    return Overview(None if registry is None else registry.project, found, rows)
 
 
 def heading(question: str) -> str:

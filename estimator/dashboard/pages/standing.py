@@ -12,6 +12,7 @@ from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.keyring.ages import ages
 from aggregator.keyring.kinds import KINDS
 from aggregator.watching.readiness import LEAST_FREE_SHARE
+from client_sdk.registry import Registry
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.words import duration
 from estimator.errors import NotPublishable
@@ -50,9 +51,12 @@ class Standing:
 
     Attributes:
         findings: What is wrong, what keeps releases back first.
+        registry: The newest of the store; None where it has none, or does not answer: then nothing
+            more should be asked of it for this page, for each question may have to be waited for.
     """
 
     findings: tuple[Finding, ...]
+    registry: Registry | None
 
     @property
     def word(self) -> Word:
@@ -64,31 +68,34 @@ class Standing:
 
 def standing(inputs: Inputs) -> Standing:
     """Look at everything once."""
-    found = [*_store(inputs), *_files(inputs), *_keys(inputs)]
-    return Standing(tuple(sorted(found, key=lambda finding: not finding.publishing)))
+    registry, of_the_store = _store(inputs)
+    found = [*of_the_store, *_files(inputs), *_keys(inputs)]
+    return Standing(tuple(sorted(found, key=lambda finding: not finding.publishing)), registry)
 
 
-def _store(inputs: Inputs) -> Iterator[Finding]:
+def _store(inputs: Inputs) -> tuple[Registry | None, list[Finding]]:
     try:
-        yield from _of_a_store_that_answers(inputs)
+        registry = inputs.source.newest()
+        return registry, list(_of_a_store_that_answers(inputs))
     except StoreUnavailable as error:
-        yield Finding(
+        found = Finding(
             True,
             f"The store cannot be reached: {error}.",
             "Look at the store's process and log. Devices keep their reports until it is back.",
             "Health",
         )
     except StoreRefused as error:
-        yield Finding(
+        found = Finding(
             True, f"The store must not be used: {error}.", "Do what the sentence says.", "Health"
         )
     except NotPublishable:
-        yield Finding(
+        found = Finding(
             True,
             "Nothing is asked yet: no metrics.toml was registered.",
             "Name one in SOTTOVOCE_METRICS and start a server.",
             "Several machines",
         )
+    return None, [found]
 
 
 def _of_a_store_that_answers(inputs: Inputs) -> Iterator[Finding]:
@@ -96,7 +103,6 @@ def _of_a_store_that_answers(inputs: Inputs) -> Iterator[Finding]:
     store.check_policy()
     store.check_generation()
     store.check_schema()
-    inputs.source.newest()
     lag = store.figures.oldest_seconds()
     if lag > MOST_LAG_SECONDS:
         yield Finding(
