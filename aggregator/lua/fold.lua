@@ -2,8 +2,8 @@
 -- Commits a fold: whole new tallies and the cursor, if nobody has folded the same entries meanwhile
 -- and no tally that would change is frozen. May write when memory is full, since it is what drains it.
 --
--- KEYS  cursor, stream, frozen epochs, counters, set of groups, popcounts, reports by metric, then a
---       tally per touched group
+-- KEYS  cursor, stream, frozen epochs, counters, set of groups, popcounts, reports by metric and
+--       version, then a tally per touched group
 -- ARGV  cursor that was read, cursor to write, lowest stream id to keep, reports folded, reports too
 --       late, microseconds that this took, number of groups, their names, their packed popcounts (empty
 --       for those that have none), their reports; then (group's number, cohort, packed counts) for each
@@ -41,7 +41,8 @@ for number = 1, groups do
   if histogram ~= '' then
     redis.call('HSET', popcounts, name, histogram)
   end
-  redis.call('HINCRBY', reports, string.match(name, '^%a+:([^:]+):'), ARGV[7 + 2 * groups + number])
+  local metric, version = string.match(name, '^%a+:([^:]+):%d+:(%x+):')
+  redis.call('HINCRBY', reports, metric .. ':' .. version, ARGV[7 + 2 * groups + number])
 end
 redis.call('SET', cursor, ARGV[2])
 redis.call('HINCRBY', counters, 'folded', ARGV[4])

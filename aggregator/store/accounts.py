@@ -1,13 +1,16 @@
 """Reading the ledger: what devices have spent, and what of that was paid for remembered answers."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from aggregator.connection import Connection
-from aggregator.group import parse_group
 from aggregator.ledger import Record
-from aggregator.store.layout import Layout
+from aggregator.store.layout import Layout, Shard
+
+Sample = Callable[[Sequence[int], int], Sequence[int]]
+"""Draws so many of some numbers, like random.sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,6 @@ class Accounts:
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._call = connection.call
         self._layout = layout
-        self._reports = connection.script("reports")
 
     def all(self, channels: Collection[str]) -> Iterator[Account]:
         """Yield every device's account, in no order.
@@ -41,15 +43,35 @@ class Accounts:
         """
         for shard in self._layout.all_shards:
             for bucket in range(self._layout.buckets):
-                records = self._call("HGETALL", shard.in_bucket("ledger", bucket))
-                paid: defaultdict[int, list[str]] = defaultdict(list)
-                for channel in channels if records else ():
-                    for member in self._call("SMEMBERS", shard.memo(channel, bucket)):
-                        paid[int(member)].append(channel)
-                for pseudonym, packed in records.items():
-                    member = int.from_bytes(pseudonym, "big", signed=True)
-                    record = Record.unpack(packed)
-                    yield Account(record.spent, record.sequence, tuple(paid[member]))
+                yield from self._in_bucket(shard, bucket, channels)
+
+    def sampled(
+        self, most_buckets: int, sample: Sample, channels: Collection[str]
+    ) -> tuple[list[Account], float]:
+        """Return the accounts of devices in some buckets, and what scales them up to all.
+
+        Args:
+            most_buckets: How many to read; all, if there are no more.
+            sample: Draws them.
+            channels: See `all`.
+        """
+        places = list(itertools.product(self._layout.all_shards, range(self._layout.buckets)))
+        drawn = sample(range(len(places)), min(most_buckets, len(places)))
+        found = [
+            account for place in drawn for account in self._in_bucket(*places[place], channels)
+        ]
+        return found, len(places) / len(drawn)
+
+    def _in_bucket(self, shard: Shard, bucket: int, channels: Collection[str]) -> Iterator[Account]:
+        records = self._call("HGETALL", shard.in_bucket("ledger", bucket))
+        paid: defaultdict[int, list[str]] = defaultdict(list)
+        for channel in channels if records else ():
+            for member in self._call("SMEMBERS", shard.memo(channel, bucket)):
+                paid[int(member)].append(channel)
+        for pseudonym, packed in records.items():
+            member = int.from_bytes(pseudonym, "big", signed=True)
+            record = Record.unpack(packed)
+            yield Account(record.spent, record.sequence, tuple(paid[member]))
 
     def of(self, device: str, channels: Collection[str]) -> Account | None:
         """Return one device's account, None if the ledger has no record of it."""
@@ -65,15 +87,6 @@ class Accounts:
             if self._call("SISMEMBER", shard.memo(channel, place.bucket), place.member)
         )
         return Account(record.spent, record.sequence, paid)
-
-    def reports(self) -> Counter[str]:
-        """Return the reports in all tallies, open and closed, by fingerprint."""
-        total: Counter[str] = Counter()
-        for shard in self._layout.all_shards:
-            for name in self._call("SMEMBERS", shard.key("groups")):
-                tally = shard.tally(name.decode())
-                total[parse_group(name).fingerprint] += self._reports((tally,), ())
-        return total
 
     def spent(self, device: str) -> int | None:
         """Return the micro-epsilon that a device has spent in its life, None if it is unknown."""

@@ -4,20 +4,17 @@ Read at each scrape of /metrics, so that restarts of servers lose nothing and se
 nothing twice.
 """
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from aggregator.connection import Connection
-from aggregator.ledger import Record
+from aggregator.store.accounts import Accounts, Sample
 from aggregator.store.layout import COUNTERS, SURVEY, Layout
+from aggregator.store.survey import Survey
 from aggregator.store.verdicts import in_words
-from aggregator.watching.survey import Survey
 from client_sdk.report import ACCEPTED
-
-Sample = Callable[[Sequence[int], int], Sequence[int]]
-"""Draws so many of some numbers, like random.sample."""
 
 MOST_BUCKETS = 1024
 """Read by one survey: up to 131,072 devices in as many as were planned, in about a second."""
@@ -65,7 +62,8 @@ class Memory:
 class Figures:
     """Reads figures of a store, and notes what happens in no shard."""
 
-    def __init__(self, connection: Connection, layout: Layout) -> None:
+    def __init__(self, connection: Connection, layout: Layout, accounts: Accounts) -> None:
+        self._accounts = accounts
         self._call = connection.call
         self._call_each = connection.call_each
         self._layout = layout
@@ -105,13 +103,14 @@ class Figures:
         """Return the age of the oldest report that is not folded yet, 0 if there is none."""
         return max(shard.oldest_seconds for shard in self.shards())
 
-    def folded_by_metric(self) -> Counter[str]:
-        """Return the reports ever folded, by metric, over all its versions and epochs."""
-        total: Counter[str] = Counter()
+    def folded(self) -> Counter[tuple[str, str]]:
+        """Return the reports ever folded, by metric and fingerprint, over all epochs."""
+        total: Counter[tuple[str, str]] = Counter()
         for shard in self._layout.all_shards:
             words = self._pairs((shard.key("reports"),), ()).decode().split()
-            for name, count in zip(words[::2], words[1::2], strict=True):
-                total[name] += int(count)
+            for version, count in zip(words[::2], words[1::2], strict=True):
+                metric, _, fingerprint = version.partition(":")
+                total[metric, fingerprint] += int(count)
         return total
 
     def memory(self) -> Memory:
@@ -157,23 +156,6 @@ class Figures:
 
     # The ledger, seldom and sampled
 
-    def sampled_spending(self, most_buckets: int, sample: Sample) -> tuple[list[int], float]:
-        """Return micro-epsilon spent of the devices in some buckets, and what scales them up.
-
-        Args:
-            most_buckets: How many to read; all, if there are no more.
-            sample: Draws them.
-        """
-        buckets = range(self._layout.buckets)
-        places = list(itertools.product(self._layout.all_shards, buckets))
-        drawn = sample(range(len(places)), min(most_buckets, len(places)))
-        spent = []
-        for number in drawn:
-            shard, bucket = places[number]
-            records = self._call("HVALS", shard.in_bucket("ledger", bucket))
-            spent += [Record.unpack(record).spent for record in records]
-        return spent, len(places) / len(drawn)
-
     def take_survey(
         self,
         *,
@@ -181,23 +163,25 @@ class Figures:
         cheapest: int,
         now: float,
         sample: Sample,
+        memos: Mapping[str, int] = MappingProxyType({}),
         most_buckets: int = MOST_BUCKETS,
     ) -> Survey:
-        """Look at a sample of the ledger, and keep what was found for whoever is scraped.
+        """Look at a sample of the ledger, and keep what was found for whoever asks.
 
         Args:
             cap: Lifetime cap in micro-epsilon, at least 1.
             cheapest: Micro-epsilon of the cheapest first report.
             now: Unix time in seconds.
             sample: Draws the buckets.
-            most_buckets: How many of them to read.
+            memos: Micro-epsilon reserved for each memoized channel, by its hash.
+            most_buckets: How many buckets to read.
         """
-        spent, scale = self.sampled_spending(most_buckets, sample)
-        survey = Survey.of(spent, cap=cap, cheapest=cheapest, scale=scale, now=now)
+        accounts, scale = self._accounts.sampled(most_buckets, sample, memos)
+        survey = Survey.of(accounts, cap=cap, cheapest=cheapest, scale=scale, now=now, memos=memos)
         self._call("SET", SURVEY, survey.text())
         return survey
 
     def survey(self) -> Survey | None:
-        """Return the last survey, None before the first."""
+        """Return the last survey, None before the first one of this version."""
         kept = self._call("GET", SURVEY)
         return None if kept is None else Survey.read(kept)

@@ -31,7 +31,7 @@ on a cluster too, and no call touches two shards.
     {sNN}:watermarks        hash: series -> last epoch that intake refuses
     {sNN}:frozen            hash: series -> last epoch that the fold refuses
     {sNN}:counters          hash: what happened here, by name
-    {sNN}:reports           hash: metric -> reports ever folded
+    {sNN}:reports           hash: metric:fingerprint -> reports ever folded
     {sNN}:probe             for a moment at start, see store.admission
 """
 

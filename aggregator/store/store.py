@@ -72,7 +72,7 @@ class Store:
             connection, layout, self._generation, Tombstones(witness.path.with_name(FILE_NAME))
         )
         self.accounts = Accounts(connection, layout)
-        self.figures = Figures(connection, layout)
+        self.figures = Figures(connection, layout, self.accounts)
         self.log_heads = LogHeads(connection)
         self.windows = Windows(connection)
         self.recovery = Recovery(connection, layout, self._generation)

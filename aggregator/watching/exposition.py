@@ -26,9 +26,9 @@ from aggregator.keyring.keys import KeySource
 from aggregator.store import Store
 from aggregator.store.figures import ShardFigures
 from aggregator.store.migrations import newest_schema
+from aggregator.store.survey import QUANTILES, RATIOS, Survey
 from aggregator.store.verdicts import in_words
 from aggregator.watching.about import version
-from aggregator.watching.survey import QUANTILES, RATIOS, Survey
 from client_sdk.mechanisms import Mechanism
 from client_sdk.metric import Metric as RegistryMetric
 from client_sdk.report import ACCEPTED, REFUSAL_REASONS
@@ -99,7 +99,7 @@ class Figures:
 
     def _by_metric(self) -> Iterator[Metric]:
         newest = {name: metric for (name, _), metric in self.catalogue.refreshed().metrics.items()}
-        yield _accepted(newest, self.store.figures.folded_by_metric())
+        yield _accepted(newest, self.store.figures.folded())
         if len(newest) <= MOST_METRIC_LABELS:
             noise = GaugeMetricFamily(
                 "dp_noise_stddev",
@@ -238,7 +238,7 @@ def _folding(counters: Counter[str], shards: list[ShardFigures]) -> Iterator[Met
     )
 
 
-def _accepted(newest: Mapping[str, RegistryMetric], folded: Counter[str]) -> Metric:
+def _accepted(newest: Mapping[str, RegistryMetric], folded: Counter[tuple[str, str]]) -> Metric:
     family = CounterMetricFamily(
         "ldp_reports_accepted", "Reports accepted and added to tallies.", labels=["metric"]
     )
@@ -246,8 +246,11 @@ def _accepted(newest: Mapping[str, RegistryMetric], folded: Counter[str]) -> Met
         # An empty label is no label to Prometheus.
         family.add_metric([""], folded.total())
         return family
+    total: Counter[str] = Counter()
+    for (name, _), count in folded.items():
+        total[name] += count
     for name in newest:
-        family.add_metric([name], folded[name])
+        family.add_metric([name], total[name])
     return family
 
 

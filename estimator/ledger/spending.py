@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.store.accounts import Account
+from aggregator.store.survey import Survey
 from client_sdk.metric import Metric
 from estimator.ledger.composition import DELTA, of_unknown_reports
 from estimator.ledger.lifetime import MICRO, Lifetime, lifetime
@@ -141,7 +142,7 @@ class Prices:
 
 def spending(
     accounts: Iterable[Account],
-    reports: Mapping[str, int],
+    reports: Mapping[tuple[str, str], int],
     prices: Prices,
     cap_micro: int,
     cheapest_micro: int,
@@ -150,7 +151,7 @@ def spending(
 
     Args:
         accounts: Of all devices; read once.
-        reports: In all tallies, by fingerprint.
+        reports: Ever folded, by metric and fingerprint.
         prices: Of all registry versions.
         cap_micro: The lifetime cap in micro-epsilon.
         cheapest_micro: Least that a report of the newest registry costs; 0 without a registry.
@@ -163,6 +164,37 @@ def spending(
         median = _device_at(spent, remembered, int(middle), prices)
     found = lifetime(spent.tolist(), cap_micro, max(1, cheapest_micro))
     return Spending(found, highest, median, _by_metric(reports, payers, prices))
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """The view from a survey: a sample, scaled up; reports are counted exactly.
+
+    Attributes:
+        survey: What was looked at.
+        cap: The lifetime cap, epsilon.
+        highest: The device of the sample that has spent most; None without devices.
+        median: One in the middle; None without devices.
+        metrics: By name; what memoized ones have cost is scaled up.
+    """
+
+    survey: Survey
+    cap: float
+    highest: Composed | None
+    median: Composed | None
+    metrics: Mapping[str, MetricSpending]
+
+
+def surveyed(
+    survey: Survey, reports: Mapping[tuple[str, str], int], prices: Prices, cap_micro: int
+) -> Surveyed:
+    """See `spending`, which reads the whole ledger; this costs nothing."""
+    highest, median = (
+        None if device is None else prices.composed(device.spent, device.remembered)
+        for device in (survey.highest, survey.median)
+    )
+    metrics = _by_metric(reports, survey.payers, prices)
+    return Surveyed(survey, cap_micro / MICRO, highest, median, metrics)
 
 
 def _columns(
@@ -185,13 +217,13 @@ def _device_at(
 
 
 def _by_metric(
-    reports: Mapping[str, int], payers: Counter[str], prices: Prices
+    reports: Mapping[tuple[str, str], int], payers: Mapping[str, int], prices: Prices
 ) -> dict[str, MetricSpending]:
     counted: Counter[str] = Counter()
     charged: Counter[str] = Counter()
     changes: dict[str, int | None] = dict.fromkeys(prices.names.values(), 0)
     paid: Counter[str] = Counter()
-    for fingerprint, number in reports.items():
+    for (_, fingerprint), number in reports.items():
         if fingerprint not in prices.names:  # of a version registered since the prices were read
             continue
         name = prices.names[fingerprint]
@@ -200,8 +232,8 @@ def _by_metric(
         before, each = changes[name], prices.changes[fingerprint]
         changes[name] = None if before is None or each is None else before + number * each
     for channel, price in prices.memos.items():
-        paid[prices.names[channel]] += payers[channel]
-        charged[prices.names[channel]] += payers[channel] * price
+        paid[prices.names[channel]] += payers.get(channel, 0)
+        charged[prices.names[channel]] += payers.get(channel, 0) * price
     return {
         name: MetricSpending(
             counted[name],

@@ -175,7 +175,7 @@ def _all(args: argparse.Namespace) -> int:
         versions = opened.catalogue.current()
         prices = Prices.of(versions.metrics.values())
         accounts = opened.store.accounts.all(prices.memos)
-        reports = opened.store.accounts.reports()
+        reports = opened.store.figures.folded()
         found = spending(accounts, reports, prices, versions.cap, versions.cheapest)
     print(json.dumps(found.to_dict(), indent=2) if args.json else spending_in_words(found))
     return 0

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from estimator.due import close_due
+    from estimator.ledger.spending import Prices
     from estimator.publish import publish_due
     from estimator.publish_figures import note
     from estimator.schedule import progress_log
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
                     cheapest=versions.cheapest,
                     now=time.time(),
                     sample=secrets.SystemRandom().sample,
+                    memos=Prices.of(versions.metrics.values()).memos,
                 )
 
         run_schedule(publish, args.every, survey, notify)

@@ -76,12 +76,11 @@ def test_the_whole_server_works_under_the_shipped_user(
     assert world.store.accounts.spent(devices[1].id) == 9_500_000
     assert len(list(world.store.accounts.all(["0" * 16]))) == 20
     assert world.store.accounts.of(devices[0].id, ["0" * 16]) is not None
-    assert world.store.accounts.reports().total() == 61
     assert world.store.figures.counters()["batches"] == 41
     assert world.store.rewrite_log(60) is None
     figures = world.store.figures
     assert sum(shard.generation for shard in figures.shards()) > 0
-    assert figures.folded_by_metric().total() == 61 and figures.memory().used_bytes > 0
+    assert figures.folded().total() == 61 and figures.memory().used_bytes > 0
     assert figures.enrolled() == 1 and figures.published() is not None
 
     world.store._generation.witness.remember(99)  # as if the store were a backup

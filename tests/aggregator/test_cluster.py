@@ -232,7 +232,7 @@ def test_scripts_lost_by_one_node_are_sent_again(world: Any, cluster: Cluster) -
 
 
 def test_a_script_over_two_shards_is_refused_not_tried_again(world: Any) -> None:
-    script = world.store._connection.script("reports")
+    script = world.store._connection.script("pairs")
     one, two, *_ = world.store._layout.all_shards
     with pytest.raises(RedisClusterException, match="same key slot"):
         script((one.key("stream"), two.key("stream")), ())

@@ -190,7 +190,7 @@ def test_the_fold_worker_and_the_schedule_log_json(
     for name in ("fold", "schedule"):
         process, log = command(world, name, SOTTOVOCE_RELEASES="releases")
         figures = world.store.figures
-        done = figures.survey if name == "schedule" else figures.folded_by_metric
+        done = figures.survey if name == "schedule" else figures.folded
         deadline = time.monotonic() + 60
         while not done():
             assert time.monotonic() < deadline and process.poll() is None, log.read_text()

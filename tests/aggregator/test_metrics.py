@@ -1,6 +1,7 @@
 """/metrics as it runs: what it tells, and where, and that it loses and doubles nothing."""
 
 import itertools
+import json
 import random
 import re
 import shutil
@@ -26,9 +27,10 @@ from aggregator.keyring.kinds import OpeningKey, ReadKey
 from aggregator.machine.embedded import EmbeddedServer
 from aggregator.problems import REFUSALS
 from aggregator.recovery.erasure import erase
+from aggregator.store.accounts import Account
+from aggregator.store.survey import Spender, Survey
 from aggregator.watching.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
 from aggregator.watching.metering import Meter, watch
-from aggregator.watching.survey import Survey
 from client_sdk.authentication import MAC_HEADER
 from client_sdk.report import DEVICES_PATH, REFUSAL_REASONS, REPORTS_PATH
 from estimator.debias import Channel
@@ -269,7 +271,7 @@ def test_a_commit_that_lost_the_race_is_counted_and_adds_nothing(world: World) -
     assert not world.store.tallies.commit(shard, read, {}, {}, {}, 0, 0.0)
     counters = world.store.figures.counters()
     assert (counters["lost"], counters["commits"], counters["folded"]) == (1, 1, 1)
-    assert world.store.figures.folded_by_metric() == {"theme": 1}
+    assert world.store.figures.folded() == {("theme", world.metric("theme").fingerprint): 1}
 
 
 def test_nothing_in_a_scrape_names_a_device_or_an_address(watched: Watched) -> None:
@@ -472,12 +474,56 @@ def test_a_survey_of_some_buckets_is_scaled_up(world: World) -> None:
         return [*population][::2][:k]
 
     buckets = 64 * world.settings.buckets
-    spent, scale = world.store.figures.sampled_spending(buckets // 2, half)
+    found, scale = world.store.accounts.sampled(buckets // 2, half, ())
     assert drawn == [buckets // 2] and scale == 2
-    assert 0 < len(spent) <= 40 and set(spent) == {1_000_000}
-    survey = Survey.of([1, 2], cap=2, cheapest=1, scale=5.0, now=0.0)
+    assert 0 < len(found) <= 40 and {account.spent for account in found} == {1_000_000}
+    accounts = [Account(spent, 1, ()) for spent in (1, 2)]
+    survey = Survey.of(accounts, cap=2, cheapest=1, scale=5.0, now=0.0)
     assert (survey.devices, survey.exhausted, survey.within[-1]) == (10, 5, 10)
     assert Survey.read(survey.text()) == survey
+
+
+def test_a_survey_keeps_the_shape_of_spending_and_who_has_paid() -> None:
+    spent = [0, 4, 5, 99, 100, 130, 30, 30]
+    paid = [(), ("c",), ("c",), (), ("c", "d"), (), ("c",), ("d",)]
+    accounts = [Account(each, 1, channels) for each, channels in zip(spent, paid, strict=True)]
+    memos = {"c": 8, "d": 20}
+    survey = Survey.of(accounts, cap=100, cheapest=1, scale=2.0, now=0.0, memos=memos)
+    # Classes of 5 each: 0 and 4, then 5, then 30 twice; the last holds 99, the cap and beyond.
+    assert dict(enumerate(survey.histogram)) == dict.fromkeys(range(20), 0) | {
+        0: 4,
+        1: 2,
+        6: 4,
+        19: 6,
+    }
+    assert survey.payers == {"c": 8, "d": 4}
+    assert survey.highest == Spender(130, 0)
+    assert survey.median == Spender(30, 20)  # of two with that figure, the one that pays more
+    assert Survey.read(survey.text()) == survey
+
+
+def test_what_another_version_has_surveyed_is_no_survey() -> None:
+    survey = Survey.of([], cap=1, cheapest=1, scale=1.0, now=0.0)
+    kept = json.loads(survey.text())
+    for name in kept:
+        assert Survey.read(json.dumps({k: v for k, v in kept.items() if k != name})) is None
+    assert Survey.read(json.dumps(kept | {"more": 1})) is None
+
+
+def test_a_survey_asks_who_has_paid_for_what_is_remembered(world: World) -> None:
+    channel = world.metric("home_page").channel_hash
+    for number in range(6):
+        world.charged(world.device(), world.report("home_page" if number < 4 else "theme"))
+    survey = world.store.figures.take_survey(
+        cap=10**8,
+        cheapest=1,
+        now=NOW,
+        sample=random.sample,
+        memos={channel: 8_000_000},
+        most_buckets=10**6,
+    )
+    assert survey.payers == {channel: 4} and survey.highest == Spender(8_000_000, 8_000_000)
+    assert world.store.figures.survey() == survey
 
 
 def test_an_empty_ledger_is_surveyed_too(world: World) -> None:

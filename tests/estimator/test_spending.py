@@ -3,9 +3,10 @@
 import pytest
 
 from aggregator.store.accounts import Account
+from aggregator.store.survey import Survey
 from client_sdk.registry import loads
 from estimator.ledger.composition import of_unknown_reports
-from estimator.ledger.spending import Prices, spending
+from estimator.ledger.spending import Prices, spending, surveyed
 
 REGISTRY = """
 schema = 1
@@ -48,7 +49,10 @@ def test_what_each_metric_cost_adds_up_to_the_ledger(metrics, prices):
     price = crashed.charge
     paid = (home_page.channel_hash,)
     accounts = [Account(10 * price, 10, ()), Account(12_000_000 + price, 2, paid)]
-    reports = {crashed.fingerprint: 11, home_page.fingerprint: 5}
+    reports = {
+        ("crashed", crashed.fingerprint): 11,
+        ("home_page", home_page.fingerprint): 5,
+    }
     found = spending(iter(accounts), reports, prices, 24_000_000, price)
     assert found.metrics["crashed"].reports == 11
     assert found.metrics["crashed"].devices_paid is None
@@ -93,4 +97,23 @@ def test_no_devices_have_no_figures(prices):
 
 
 def test_a_version_registered_meanwhile_is_left_out(prices):
-    assert spending([], {"0" * 16: 5}, prices, 1, 1).metrics["crashed"].reports == 0
+    assert spending([], {("crashed", "0" * 16): 5}, prices, 1, 1).metrics["crashed"].reports == 0
+
+
+def test_a_survey_of_everything_says_what_the_whole_ledger_says(metrics, prices):
+    crashed, home_page = metrics["crashed"], metrics["home_page"]
+    price, paid = crashed.charge, (home_page.channel_hash,)
+    accounts = [Account(n * price, n, ()) for n in range(1, 8)]
+    accounts += [Account(12_000_000 + price, 2, paid)] * 2
+    reports = {("crashed", crashed.fingerprint): 30, ("home_page", home_page.fingerprint): 2}
+    whole = spending(accounts, reports, prices, 24_000_000, price)
+    survey = Survey.of(
+        accounts, cap=24_000_000, cheapest=price, scale=1.0, now=0.0, memos=prices.memos
+    )
+    seen = surveyed(survey, reports, prices, 24_000_000)
+    assert (seen.highest, seen.median) == (whole.highest, whole.median)
+    assert seen.metrics == whole.metrics and seen.cap == whole.lifetime.cap
+    assert (
+        surveyed(Survey.of([], cap=1, cheapest=1, scale=1.0, now=0.0), {}, prices, 1).highest
+        is None
+    )
