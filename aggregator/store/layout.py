@@ -10,6 +10,7 @@ on a cluster too, and no call touches two shards.
     {meta}:recovery         hash: the recovery from a backup that is under way
     {meta}:recovered        hash: the last one that was finished
     {meta}:counters         hash: what happened in no shard: enrolments, publishing
+    {meta}:history          hash: minute, going round -> JSON: the counters then; see store.history
     {meta}:survey           JSON: the last look at how much devices have spent
     {meta}:rewriting        there while the append-only file need not be rewritten yet
     {meta}:migrating        lock of who migrates, see store.migrations
@@ -46,6 +47,7 @@ READY = "{meta}:ready"
 RECOVERY = "{meta}:recovery"
 RECOVERED = "{meta}:recovered"
 COUNTERS = "{meta}:counters"
+HISTORY = "{meta}:history"
 SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
 MIGRATING = "{meta}:migrating"

@@ -14,6 +14,7 @@ from aggregator.store.accounts import Accounts
 from aggregator.store.erasures import Erasures
 from aggregator.store.figures import Figures
 from aggregator.store.generation import AWAITS_RECOVERY, Generation
+from aggregator.store.history import History
 from aggregator.store.layout import REWRITING, Layout
 from aggregator.store.log_heads import LogHeads
 from aggregator.store.recovery import Recovery
@@ -53,6 +54,7 @@ class Store:
         erasures: Devices that were erased.
         accounts: Reads the ledger.
         figures: What operators watch.
+        history: Their last day.
         log_heads: How far the administrators' logs have come.
         windows: Counters of rate limits.
         recovery: For a store that was restored from a backup; see `aggregator.recovery.restore`.
@@ -73,6 +75,7 @@ class Store:
         )
         self.accounts = Accounts(connection, layout)
         self.figures = Figures(connection, layout, self.accounts)
+        self.history = History(connection, self.figures)
         self.log_heads = LogHeads(connection)
         self.windows = Windows(connection)
         self.recovery = Recovery(connection, layout, self._generation)

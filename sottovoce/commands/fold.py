@@ -8,6 +8,7 @@ import argparse
 import logging
 import signal
 import threading
+import time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +22,22 @@ def run(args: argparse.Namespace) -> int:
     settings, store, _ = connect()
     log = admin_log(settings)
 
+    def note() -> None:
+        store.history.note(time.time())
+
+    def anchor() -> None:
+        log.anchor(store.log_heads)
+
     def tell_store() -> None:
-        """Let the store know how far the administrators' log has come; folding is what matters."""
-        try:
-            log.anchor(store.log_heads)
-        except (OSError, ValueError) as error:
-            logging.getLogger(__name__).warning("the administrators' log was not read: %s", error)
+        """Note how far things have come; folding is what matters, so what fails is only logged."""
+        for act, failed in (
+            (note, "the counters were not noted"),
+            (anchor, "the administrators' log was not read"),
+        ):
+            try:
+                act()
+            except (OSError, ValueError) as error:
+                logging.getLogger(__name__).warning("%s: %s", failed, error)
 
     folder = Folder(
         store,

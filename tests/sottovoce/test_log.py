@@ -1,6 +1,7 @@
 """`sottovoce log`: lists and verifies what administrators did."""
 
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -132,6 +133,11 @@ def test_the_fold_worker_tells_the_store_every_minute(
         assert main(["fold"]) == 0
     status, told = verified(capsys)
     assert status == 0 and "note" not in told
+    keys = Keys.load(place.keys)
+    store = Store.connect(ServerSettings.from_env(os.environ), keys.pseudonym_key)
+    (note,) = store.history.since(0)
+    assert note.counters == store.figures.counters()
+    store.close()
 
 
 def test_what_a_registry_charges_is_listed_with_its_unit(
