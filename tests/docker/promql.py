@@ -22,6 +22,7 @@ _TOKEN = re.compile(
 )
 _BEFORE_LABELS = {"by", "without", "on", "ignoring", "group_left", "group_right"}
 _AFTER_FUNCTIONS = {"(", "by", "without"}
+_AGGREGATIONS = {"sum", "avg", "count", "group", "max", "min", "topk", "bottomk", "stddev"}
 _WORDS = {"and", "or", "unless", "bool", "offset", "inf", "nan", "atan2", "start", "end"}
 
 
@@ -78,3 +79,33 @@ def asked(expression: str) -> Asked:
             continue
         series, place = "", place + 1
     return found
+
+
+def aggregated(expression: str) -> Iterator[tuple[str, str | None]]:
+    """Yield each series with the innermost aggregation that it stands in, None for none."""
+    tokens = [*_tokens(expression), ("mark", "")]
+    open_calls: list[str | None] = []
+    called: str | None = None
+    depth = 0  # of braces, or in a list of labels
+    skipping = False
+    for place, (kind, text) in enumerate(tokens[:-1]):
+        after = tokens[place + 1][1]
+        if kind == "mark" and text in "{}":
+            depth += 1 if text == "{" else -1
+        elif kind == "mark" and text == "(":
+            open_calls.append(None if skipping else called)
+        elif kind == "mark" and text == ")":
+            open_calls.pop()
+            if not skipping:
+                called = None
+            skipping = False
+        elif depth or skipping or kind != "name":
+            continue
+        elif text.lower() in _BEFORE_LABELS:
+            skipping = after == "("
+        elif text in _AGGREGATIONS and after in _AFTER_FUNCTIONS:
+            called = text
+        elif after == "(":
+            called = None
+        elif text.lower() not in _WORDS:
+            yield text, next((one for one in reversed(open_calls) if one), None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docker.promql import asked
+from tests.docker.promql import aggregated, asked
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,22 @@ def test_series_and_labels_are_found(
 def test_what_is_not_understood_is_not_passed_over(expression: str) -> None:
     with pytest.raises(AssertionError):
         asked(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("sum by (job) (max by (job, m) (rate(a[1h])))", [("a", "max")]),
+        ("sum(rate(a{b='c'}[5m])) by (d) / max(b)", [("a", "sum"), ("b", "max")]),
+        ("max by (x) (a / (b > 0)) > c", [("a", "max"), ("b", "max"), ("c", None)]),
+        (
+            "sum(a) > on (j) group_left () (b) unless on (j) c",
+            [("a", "sum"), ("b", None), ("c", None)],
+        ),
+        ("histogram_quantile(0.9, sum by (le) (rate(a[1m])))", [("a", "sum")]),
+    ],
+)
+def test_the_innermost_aggregation_is_found(
+    expression: str, expected: list[tuple[str, str | None]]
+) -> None:
+    assert list(aggregated(expression)) == expected
