@@ -49,7 +49,11 @@ class NotedProgram:
         return cls(program, notes)
 
     def events(self) -> list[tuple[str, float, int, str]]:
-        """What was noted of append-only files: begun or synced, monotonic time, size, path."""
+        """What was noted of append-only files: what, monotonic time, size, path.
+
+        What is covers, begun and synced for each sync in turn, of covers the time of the last write
+        that the sync covers.
+        """
         if not self.notes.exists():
             return []
         lines = (line.split(" ", 3) for line in self.notes.read_text().splitlines())
