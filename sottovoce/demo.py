@@ -5,7 +5,7 @@ The questions are in `demo_metrics.toml`, the true distributions in `populations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib.resources import files
@@ -122,14 +122,21 @@ class Demo:
     now: float
     progress: TextIO
 
-    def run(self) -> Result:
-        """Do everything; whatever was started has ended afterwards."""
+    def run(self, then: Callable[[Result, System], object] | None = None) -> Result:
+        """Do everything; whatever was started has ended afterwards.
+
+        Args:
+            then: Called last, while everything still runs.
+        """
         populations = {metric: shipped(name) for metric, name in POPULATIONS.items()}
         registry = demo_registry(day_of(self.now), populations)
         logs = self.output / "logs"
         logs.mkdir(parents=True)
         settings = ServerSettings(
-            port=free_port(), fold_interval_seconds=0.2, enrol_limit=max(100_000, self.devices)
+            port=free_port(),
+            fold_interval_seconds=0.2,
+            enrol_limit=max(100_000, self.devices),
+            planned_devices=self.devices,  # so few buckets that each look at the ledger reads all
         )
         try:
             self._say("Starting store, server and fold worker")
@@ -140,7 +147,10 @@ class Demo:
                 with_schedule=False,
                 log_directory=logs,
             ) as system:
-                return self._collect_and_publish(system, registry, populations)
+                result = self._collect_and_publish(system, registry, populations)
+                if then is not None:
+                    then(result, system)
+                return result
         finally:
             shutil.rmtree(self.output / "store", ignore_errors=True)
             (self.output / "keys.json").unlink(missing_ok=True)

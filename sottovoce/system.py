@@ -6,7 +6,7 @@
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -43,6 +43,8 @@ class System:
         catalogue: Its registry versions.
         supervisor: Its processes.
         server: Its store's process.
+        environment: What its processes are told.
+        log_directory: Where each process writes its log; None: to this process's output.
     """
 
     endpoint: str
@@ -52,6 +54,18 @@ class System:
     catalogue: Catalogue
     supervisor: Supervisor
     server: EmbeddedServer
+    environment: Mapping[str, str]
+    log_directory: Path | None
+
+    def further(self, *names: str, **environment: str) -> Supervisor:
+        """Return a supervisor of further services, for what begins later than the rest.
+
+        Args:
+            names: Of commands.
+            environment: What they alone are told.
+        """
+        told = {**self.environment, **environment}
+        return Supervisor(_command(name, told, self.log_directory) for name in names)
 
 
 @contextmanager
@@ -114,19 +128,21 @@ def running(
         names = ["serve", "fold", *(["schedule", "dashboard"] if with_schedule else [])]
         if with_schedule and settings.canary_devices:
             names.append("canary")
-        commands = [
-            Command(
-                name,
-                (sys.executable, "-m", "sottovoce", name),
-                None if log_directory is None else log_directory / f"{name}.log",
-                environment,
-            )
-            for name in names
-        ]
+        commands = [_command(name, environment, log_directory) for name in names]
         with Supervisor(commands) as supervisor:
             endpoint = f"http://{settings.host}:{settings.port}"
-            _wait_until_ready(endpoint)
-            yield System(endpoint, keys.write_key, releases, store, catalogue, supervisor, server)
+            wait_until_ready(endpoint)
+            yield System(
+                endpoint,
+                keys.write_key,
+                releases,
+                store,
+                catalogue,
+                supervisor,
+                server,
+                environment,
+                log_directory,
+            )
         store.close()
 
 
@@ -156,7 +172,7 @@ def releases_directory(data: Path | None = None) -> Path:
     return Path(os.environ.get(RELEASES_VARIABLE, "releases"))
 
 
-def _wait_until_ready(endpoint: str) -> None:
+def wait_until_ready(endpoint: str) -> None:
     """Raise OSError unless the server becomes ready within about half a minute."""
     policy = Retry(
         total=READY_TRIES,
@@ -171,3 +187,9 @@ def _wait_until_ready(endpoint: str) -> None:
             session.get(f"{endpoint}/readyz", timeout=10).raise_for_status()
         except requests.RequestException as error:
             raise OSError(f"the server at {endpoint} did not become ready: {error}") from error
+
+
+def _command(name: str, environment: Mapping[str, str], log_directory: Path | None) -> Command:
+    argv = (sys.executable, "-m", "sottovoce", name)
+    log = None if log_directory is None else log_directory / f"{name}.log"
+    return Command(name, argv, log, environment)

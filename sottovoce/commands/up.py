@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _told(project: str, system: "System", settings: "ServerSettings", data: Path) -> str:
     """Return where everything is."""
-    dashboard = f"http://{settings.dashboard_host}:{settings.dashboard_port}/v1/releases"
+    dashboard = f"http://{settings.dashboard_host}:{settings.dashboard_port}/"
     return f"""sottovoce is up for {project}
   endpoint   {system.endpoint}
   write key  {system.write_key}

@@ -1,12 +1,15 @@
 """The demo, run as a user runs it."""
 
 import json
+import re
 import signal
 from pathlib import Path
 
 import pytest
+import requests
 
 from estimator.ledger.lifetime import lifetime
+from sottovoce.connect import server_side
 from sottovoce.demo import Result
 from sottovoce.fleet import Tour
 from tests.sottovoce.conftest import processes_naming, wait_until
@@ -54,6 +57,42 @@ def test_an_interrupted_demo_leaves_nothing_running(sottovoce, tmp_path, number)
     demo.send_signal(number)
     assert demo.wait(20) == 130
     wait_until(lambda: not processes_naming(folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("as_json", "number"), [(False, signal.SIGINT), (True, signal.SIGTERM)], ids=["text", "json"]
+)
+def test_a_demo_that_is_kept_shows_its_data_until_it_is_ended(
+    sottovoce, tmp_path, monkeypatch, as_json, number
+):
+    # The schedule would end at once: nobody is to be told of a demo's releases.
+    monkeypatch.setenv("SOTTOVOCE_SMTP_URL", "no mail server")
+    folder = tmp_path / "demo"
+    fleet = ("--devices", 200, "--complete", 2, "--output", folder)
+    demo = sottovoce("demo", "--keep", *fleet, *["--json"] * as_json)
+    if as_json:
+        shown = json.loads("".join(iter(demo.stdout.readline, "}\n")) + "}")
+        assert shown["devices"] == 200
+    told = iter((demo.stderr if as_json else demo.stdout).readline, "")
+    line = next(line for line in told if line.startswith("Dashboard"))
+    match = re.fullmatch(r"Dashboard: (http://127\.0\.0\.1:\d+/)  \(Ctrl-C ends it\)\n", line)
+    assert requests.get(f"{match[1]}livez", timeout=30).status_code == 200
+    metrics = requests.get(f"{match[1]}v1/metrics", timeout=30).json()["metrics"]
+    assert len(metrics) == 4
+    page = requests.get(match[1], headers={"Accept": "text/html"}, timeout=30)
+    assert page.status_code == 200 and "Which carrier did the last flight use?" in page.text
+    monkeypatch.setenv("SOTTOVOCE_PLANNED_DEVICES", "200")  # as the demo plans
+    with server_side(folder) as opened:
+        wait_until(opened.store.figures.survey)
+        assert opened.store.figures.survey().devices == 200
+    assert "FAILED" not in (folder / "logs" / "schedule.log").read_text()
+    demo.send_signal(number)
+    _, progress = demo.communicate(timeout=60)
+    assert demo.returncode in (0, 130), progress
+    wait_until(lambda: not processes_naming(folder))
+    assert len(list((folder / "releases").glob("*/*.json"))) == 4
+    assert not (folder / "keys.json").exists() and not (folder / "store").exists()
 
 
 def test_the_demo_ends_with_the_page_to_open(tmp_path, capsys):

@@ -61,6 +61,7 @@ class Running:
         assert printed["ledger"] == f"sottovoce ledger --data {data}"
         self.metrics = printed["metrics"]
         self.dashboard = printed["dashboard"]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", self.dashboard)
         self.write_key = Keys.load(data / "keys.json").write_key
 
     def report(self, state: Path, value: str) -> None:
@@ -123,7 +124,7 @@ def test_what_was_reported_survives_the_end_of_everything(sottovoce, metrics, tm
     policy = HttpRetry(total=10, backoff_factor=0.1)
     with requests.Session() as session:
         session.mount("http://", HTTPAdapter(max_retries=policy))
-        listed = session.get(system.dashboard, timeout=10).json()["releases"]
+        listed = session.get(f"{system.dashboard}v1/releases", timeout=10).json()["releases"]
     assert [(release["metric"], release["epoch"], release["n"]) for release in listed] == [
         ("theme", epoch, 8)
     ]

@@ -1,0 +1,88 @@
+"""A browser, pages opened in it, what serves them, and the dashboard with everything in it."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from playwright.sync_api import Browser
+from werkzeug.serving import make_server
+
+from tests.browser.chromium import running_chromium
+from tests.browser.visits import Open, Visit, open_page
+from tests.estimator.dashboard.conftest import Desk
+from tests.estimator.dashboard.showcase import showcase, write_releases
+
+
+# Of a module, not of the session: while it runs, nobody else can run an asyncio loop.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real browser; what it keeps ends with each visit."""
+    with running_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Open]:
+    """Open pages: visit(url, width=1440, dark=False) -> Visit."""
+    with ExitStack() as opened:
+
+        def open_and_note(url: str, width: int = 1440, dark: bool = False) -> Visit:
+            found = open_page(browser, url, width, dark)
+            opened.callback(found.page.context.close)
+            return found
+
+        yield open_and_note
+
+
+@pytest.fixture
+def screenshot(tmp_path: Path) -> Callable[[Visit, str], Path]:
+    """Draw a whole page as NAME.png, where SOTTOVOCE_SCREENSHOTS says if it says so."""
+    folder = Path(os.environ.get("SOTTOVOCE_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def draw(visit: Visit, name: str) -> Path:
+        path = folder / f"{name}.png"
+        visit.page.screenshot(path=path, full_page=True)
+        return path
+
+    return draw
+
+
+@contextmanager
+def _served(app: Flask) -> Iterator[str]:
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="site")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def site() -> Iterator[Callable[[Flask], str]]:
+    """Serve applications on this machine: site(app) -> URL."""
+    with ExitStack() as served:
+        yield lambda app: served.enter_context(_served(app))
+
+
+@pytest.fixture(scope="session")
+def half_a_year(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The releases of `shop`; not to be written to."""
+    directory = tmp_path_factory.mktemp("half_a_year")
+    write_releases(directory)
+    return directory
+
+
+@pytest.fixture
+def shop(redis_url: str, tmp_path: Path, half_a_year: Path) -> Iterator[Desk]:
+    """A system that has everything a page may have to show, see `showcase`."""
+    world = showcase(redis_url, tmp_path, half_a_year)
+    yield Desk(world, tmp_path / "releases")
+    world.store.close()
