@@ -103,6 +103,12 @@ class Estimates:
         """The entries, and last the one for unlisted strings if there is one."""
         return self.entries if self.other is None else (*self.entries, self.other)
 
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the widest interval, in shares of 1; None where there is none."""
+        intervals = (entry.interval for entry in self.all_entries)
+        return max(((ends[1] - ends[0]) / 2 for ends in intervals if ends), default=None)
+
     def __repr__(self) -> str:
         head = f"{'value':<24}{'share':>10}{'std. error':>12}{f'{self.level:.0%} interval':>22}"
         lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each", f"{head}  present"]

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from aggregator.connection import Connection
 from aggregator.store.accounts import Accounts, Sample
 from aggregator.store.layout import COUNTERS, SURVEY, Layout
+from aggregator.store.newest_releases import NewestReleases
 from aggregator.store.survey import Survey
 from aggregator.store.verdicts import in_words
 from client_sdk.report import ACCEPTED
@@ -60,9 +61,14 @@ class Memory:
 
 
 class Figures:
-    """Reads figures of a store, and notes what happens in no shard."""
+    """Reads figures of a store, and notes what happens in no shard.
+
+    Attributes:
+        newest_releases: What they say, by metric.
+    """
 
     def __init__(self, connection: Connection, layout: Layout, accounts: Accounts) -> None:
+        self.newest_releases = NewestReleases(connection)
         self._accounts = accounts
         self._call = connection.call
         self._call_each = connection.call_each

@@ -11,6 +11,7 @@ on a cluster too, and no call touches two shards.
     {meta}:recovered        hash: the last one that was finished
     {meta}:counters         hash: what happened in no shard: enrolments, publishing
     {meta}:history          hash: minute, going round -> JSON: the counters then; see store.history
+    {meta}:newest_releases  hash: metric -> what its newest release says; see store.newest_releases
     {meta}:survey           JSON: the last look at how much devices have spent
     {meta}:rewriting        there while the append-only file need not be rewritten yet
     {meta}:migrating        lock of who migrates, see store.migrations
@@ -48,6 +49,7 @@ RECOVERY = "{meta}:recovery"
 RECOVERED = "{meta}:recovered"
 COUNTERS = "{meta}:counters"
 HISTORY = "{meta}:history"
+NEWEST_RELEASES = "{meta}:newest_releases"
 SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
 MIGRATING = "{meta}:migrating"

@@ -7,7 +7,7 @@ servers loses none, and any number of them count each once.
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from aggregator.keyring.keys import KeySource
 from aggregator.store import Store
 from aggregator.store.figures import ShardFigures
 from aggregator.store.migrations import newest_schema
+from aggregator.store.newest_releases import NewestRelease
 from aggregator.store.survey import QUANTILES, RATIOS, Survey
 from aggregator.store.verdicts import in_words
 from aggregator.watching.about import version
@@ -100,6 +101,7 @@ class Figures:
     def _by_metric(self) -> Iterator[Metric]:
         newest = {name: metric for (name, _), metric in self.catalogue.refreshed().metrics.items()}
         yield _accepted(newest, self.store.figures.folded())
+        yield from _releases(newest.keys(), self.store.figures.newest_releases.all())
         if len(newest) <= MOST_METRIC_LABELS:
             noise = GaugeMetricFamily(
                 "dp_noise_stddev",
@@ -252,6 +254,32 @@ def _accepted(newest: Mapping[str, RegistryMetric], folded: Counter[tuple[str, s
     for name in newest:
         family.add_metric([name], total[name])
     return family
+
+
+def _releases(newest: Set[str], released: Mapping[str, NewestRelease]) -> Iterator[Metric]:
+    yield _gauge(
+        "ldp_releases_alarmed",
+        "Metrics whose newest release has an alarm.",
+        sum(release.alarmed for release in released.values()),
+    )
+    widths = GaugeMetricFamily(
+        "ldp_estimate_ci_halfwidth_ratio",
+        "Half the width of the widest interval of the newest release, in shares of 1.",
+        labels=["metric"],
+    )
+    odd = GaugeMetricFamily(
+        "ldp_report_popcount_zscore",
+        "Standard errors from the number of bits that honest devices set, in the newest release.",
+        labels=["metric"],
+    )
+    if len(newest) <= MOST_METRIC_LABELS:
+        for name in sorted(newest & released.keys()):
+            release = released[name]
+            if release.halfwidth is not None:
+                widths.add_metric([name], release.halfwidth)
+            if release.popcount_z is not None:
+                odd.add_metric([name], release.popcount_z)
+    yield from (widths, odd)
 
 
 def _spending(survey: Survey) -> Iterator[Metric]:

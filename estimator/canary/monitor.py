@@ -98,8 +98,7 @@ def _row(found: Sequence[Release], known: Known, today: date, target: float) -> 
     estimates = shown.estimates
     if estimates is None or not estimates.n:
         return Row(shown.metric, shown.epoch, alarms=tuple(alarms), score=compared)
-    entries = estimates.all_entries
-    half = max(((e.interval[1] - e.interval[0]) / 2 for e in entries if e.interval), default=None)
+    half, entries = estimates.half_width, estimates.all_entries
     effects = [entry.design_effect for entry in entries if entry.design_effect is not None]
     expected, p = _negative(shown, estimates)
     if p < ALARM:

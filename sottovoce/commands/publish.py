@@ -72,7 +72,7 @@ def _publish(
 ) -> "Sequence[Outcome]":
     from estimator.due import close_due
     from estimator.publish import publish_due, publish_epoch
-    from estimator.publish_figures import note
+    from estimator.publish_figures import note, note_newest
     from sottovoce.connect import signing
 
     keys = signing(opened.settings)
@@ -89,6 +89,7 @@ def _publish(
             signing=keys,
         )
         opened.log.anchor(opened.store.log_heads)
+        note_newest(opened.store.figures, outcomes)
         return outcomes
     source.close_again()
     source.erase_again(now)

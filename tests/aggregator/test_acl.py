@@ -19,6 +19,7 @@ from aggregator.store import Store, migrations
 from client_sdk.epochs import label
 from estimator.due import close_due
 from estimator.publish import publish_epoch
+from estimator.publish_figures import note_newest
 from estimator.source import StoreSource
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +72,8 @@ def test_the_whole_server_works_under_the_shipped_user(
     week = label("week", world.epoch("theme"))
     (outcome,) = publish_epoch(source, tmp_path, world.now, "theme", week, early=True)
     assert outcome.status == "WITHHELD"
+    note_newest(world.store.figures, [outcome])
+    assert world.store.figures.newest_releases.all()["theme"].n is None
     close_due(source, world.now)
     assert close_again(world.store) == []
     assert world.store.accounts.spent(devices[1].id) == 9_500_000

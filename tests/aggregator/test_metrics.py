@@ -28,6 +28,7 @@ from aggregator.machine.embedded import EmbeddedServer
 from aggregator.problems import REFUSALS
 from aggregator.recovery.erasure import erase
 from aggregator.store.accounts import Account
+from aggregator.store.newest_releases import NewestRelease
 from aggregator.store.survey import Spender, Survey
 from aggregator.watching.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
 from aggregator.watching.metering import Meter, watch
@@ -405,8 +406,11 @@ def test_a_thousand_metrics_stay_within_five_thousand_series(world: World) -> No
         for shard in world.store._layout.all_shards:
             client.hset(shard.key("reports"), mapping={f"m{n}": 7 for n in range(900)})
     meter = Meter(CollectorRegistry())
+    world.store.figures.newest_releases.note(
+        NewestRelease(f"m{n}", "2026-W48", "2026-11-29", 10, 0.1, 1.0, True) for n in range(1000)
+    )
     series = collected(figures_of(with_sealing_key(world), processes=meter.collect))
-    assert 2 * MOST_METRIC_LABELS < len(series) <= 5000
+    assert 3.9 * MOST_METRIC_LABELS < len(series) <= 5000
     assert value(series, "ldp_reports_accepted_total", metric="m899") == 7 * 64
     assert value(series, "ldp_reports_accepted_total", metric="m900") == 0
 
@@ -415,8 +419,13 @@ def test_more_than_a_thousand_metrics_share_one_series(world: World) -> None:
     world.catalogue.register(metrics_toml(MOST_METRIC_LABELS))
     world.charged(world.device(), world.report("theme"), world.report("plan"))
     world.folder.fold_once()
+    world.store.figures.newest_releases.note(
+        [NewestRelease("theme", "2026-W48", "2026-11-29", 10, 0.1, 1.0, True)]
+    )
     series = collected(figures_of(world))
     assert len(series) < 200
+    assert value(series, "ldp_releases_alarmed") == 1
+    assert {dict(labels).get("metric") for _, labels in series} == {None, ""}
     assert value(series, "ldp_reports_accepted_total", metric="") == 2
 
 
