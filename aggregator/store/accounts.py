@@ -34,6 +34,7 @@ class Accounts:
     def __init__(self, connection: Connection, layout: Layout) -> None:
         self._call = connection.call
         self._layout = layout
+        self._bucket = connection.script("bucket")
 
     def all(self, channels: Collection[str]) -> Iterator[Account]:
         """Yield every device's account, in no order.
@@ -63,12 +64,13 @@ class Accounts:
         return found, len(places) / len(drawn)
 
     def _in_bucket(self, shard: Shard, bucket: int, channels: Collection[str]) -> Iterator[Account]:
-        records = self._call("HGETALL", shard.in_bucket("ledger", bucket))
+        memos = (shard.memo(channel, bucket) for channel in channels)
+        flat, *payers = self._bucket((shard.in_bucket("ledger", bucket), *memos), ())
         paid: defaultdict[int, list[str]] = defaultdict(list)
-        for channel in channels if records else ():
-            for member in self._call("SMEMBERS", shard.memo(channel, bucket)):
+        for channel, members in zip(channels, payers, strict=bool(flat)):
+            for member in members:
                 paid[int(member)].append(channel)
-        for pseudonym, packed in records.items():
+        for pseudonym, packed in zip(flat[::2], flat[1::2], strict=True):
             member = int.from_bytes(pseudonym, "big", signed=True)
             record = Record.unpack(packed)
             yield Account(record.spent, record.sequence, tuple(paid[member]))

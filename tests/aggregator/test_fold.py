@@ -17,6 +17,7 @@ from aggregator.recovery.witness import Witness
 from aggregator.store import Store
 from aggregator.tally import Tally, pack_counts
 from client_sdk.mechanisms import Mechanism, Rappor, build
+from tests.aggregator.conftest import REGISTRY
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,38 @@ def test_each_report_is_counted_exactly_once(world: Any) -> None:
     send_own_bits(world, range(300, 400))
     world.folder.fold_once()
     assert_exactly_once(world, 400)
+
+
+def test_folded_reports_are_counted_by_metric_and_version(world: Any) -> None:
+    send_own_bits(world, range(30))
+    world.folder.fold_once()
+    before, wide = world.metric("theme"), world.metric("wide")
+    text = REGISTRY.replace('"light", "dark", "system"', '"light", "dark", "night"')
+    world.registry = world.catalogue.register(text)
+    later = world.metric("theme")
+    assert later.fingerprint != before.fingerprint
+    for _ in range(7):
+        assert world.charged(world.device(), world.report("theme")) == ["accepted"]
+    world.folder.fold_once()
+    folded = world.store.figures.folded()
+    assert folded == {
+        ("theme", before.fingerprint): 30,
+        ("theme", later.fingerprint): 7,
+        ("wide", wide.fingerprint): 30,
+    }
+    # They are the reports in tallies.
+    for metric in (before, later, wide):
+        tally = world.store.tallies.of(metric, world.epoch(metric.name))
+        assert tally.n == folded[metric.name, metric.fingerprint]
+
+
+def test_reports_that_were_counted_by_name_alone_still_count(world: Any) -> None:
+    world.charged(world.device(), world.report("theme"))
+    world.folder.fold_once()
+    with redis.Redis.from_url(world.redis_url) as client:
+        client.hincrby(world.store._layout.all_shards[3].key("reports"), "theme", 5)
+    fingerprint = world.metric("theme").fingerprint
+    assert world.store.figures.folded() == {("theme", ""): 5, ("theme", fingerprint): 1}
 
 
 def test_folded_reports_are_gone_and_the_stream_stays(world: Any) -> None:

@@ -535,6 +535,18 @@ def test_a_survey_asks_who_has_paid_for_what_is_remembered(world: World) -> None
     assert world.store.figures.survey() == survey
 
 
+def test_accounts_are_the_same_however_they_are_read(world: World) -> None:
+    devices = [world.device() for _ in range(6)]
+    for number, device in enumerate(devices):
+        names = ["theme", "home_page", "wide"][: 1 + number % 3]
+        world.charged(device, *(world.report(name) for name in names))
+    channels = [world.metric(name).channel_hash for name in ("wide", "home_page")]
+    each = [world.store.accounts.of(device.id, channels) for device in devices]
+    found, scale = world.store.accounts.sampled(10**6, random.sample, channels)
+    assert sorted(world.store.accounts.all(channels), key=str) == sorted(each, key=str)
+    assert (sorted(found, key=str), scale) == (sorted(each, key=str), 1)
+
+
 def test_an_empty_ledger_is_surveyed_too(world: World) -> None:
     world.store.figures.take_survey(cap=1, cheapest=1, now=NOW, sample=random.sample)
     series = collected(figures_of(world))
