@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
         def survey() -> None:
             versions = catalogue.load()
-            if versions.names:
+            if versions.cap:  # or there are no apps yet, and nothing to have spent
                 store.figures.take_survey(
                     cap=versions.cap,
                     cheapest=versions.cheapest,
