@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Metric, make_wsgi_app
@@ -30,6 +31,7 @@ from aggregator.store.newest_releases import NewestRelease
 from aggregator.store.survey import QUANTILES, RATIOS, Survey
 from aggregator.store.verdicts import in_words
 from aggregator.watching.about import version
+from client_sdk.epochs import day_of
 from client_sdk.mechanisms import Mechanism
 from client_sdk.metric import Metric as RegistryMetric
 from client_sdk.report import ACCEPTED, REFUSAL_REASONS
@@ -41,6 +43,8 @@ METRICS_PATH = "/metrics"
 MOST_METRIC_LABELS = 1000
 """With more metrics than that, one series stands for all: a label per metric costs the scraper."""
 RESULTS = ("ok", "withheld", "failed")
+_SHOWN_DAYS = 31
+"""So long after its end what the last release of a metric says is told."""
 _REJECTED = "ldp_reports_rejected"
 
 
@@ -101,7 +105,9 @@ class Figures:
     def _by_metric(self) -> Iterator[Metric]:
         newest = {name: metric for (name, _), metric in self.catalogue.refreshed().metrics.items()}
         yield _accepted(newest, self.store.figures.folded())
-        yield from _releases(newest.keys(), self.store.figures.newest_releases.all())
+        over = day_of(self.clock()) - timedelta(days=_SHOWN_DAYS)
+        current = {name for name, metric in newest.items() if metric.expires > over}
+        yield from _releases(current, self.store.figures.newest_releases.all())
         if len(newest) <= MOST_METRIC_LABELS:
             noise = GaugeMetricFamily(
                 "dp_noise_stddev",
@@ -256,11 +262,12 @@ def _accepted(newest: Mapping[str, RegistryMetric], folded: Counter[tuple[str, s
     return family
 
 
-def _releases(newest: Set[str], released: Mapping[str, NewestRelease]) -> Iterator[Metric]:
+def _releases(current: Set[str], released: Mapping[str, NewestRelease]) -> Iterator[Metric]:
+    shown = [released[name] for name in sorted(current & released.keys())]
     yield _gauge(
         "ldp_releases_alarmed",
         "Metrics whose newest release has an alarm.",
-        sum(release.alarmed for release in released.values()),
+        sum(release.alarmed for release in shown),
     )
     widths = GaugeMetricFamily(
         "ldp_estimate_ci_halfwidth_ratio",
@@ -272,13 +279,11 @@ def _releases(newest: Set[str], released: Mapping[str, NewestRelease]) -> Iterat
         "Standard errors from the number of bits that honest devices set, in the newest release.",
         labels=["metric"],
     )
-    if len(newest) <= MOST_METRIC_LABELS:
-        for name in sorted(newest & released.keys()):
-            release = released[name]
-            if release.halfwidth is not None:
-                widths.add_metric([name], release.halfwidth)
-            if release.popcount_z is not None:
-                odd.add_metric([name], release.popcount_z)
+    for release in shown if len(current) <= MOST_METRIC_LABELS else ():
+        if release.halfwidth is not None:
+            widths.add_metric([release.metric], release.halfwidth)
+        if release.popcount_z is not None:
+            odd.add_metric([release.metric], release.popcount_z)
     yield from (widths, odd)
 
 

@@ -429,6 +429,18 @@ def test_more_than_a_thousand_metrics_share_one_series(world: World) -> None:
     assert value(series, "ldp_reports_accepted_total", metric="") == 2
 
 
+def test_an_alarm_of_a_metric_that_has_long_ended_is_not_told_for_ever(world: World) -> None:
+    world.store.figures.newest_releases.note(
+        [NewestRelease("plan", "once", "2026-12-31", 10, 0.1, None, True)]
+    )
+    for days, told in ((31, 1), (70, 0)):  # it ends in 31 days
+        series = collected(figures_of(world, clock=lambda at=NOW + days * 86_400: at))
+        assert value(series, "ldp_releases_alarmed") == told
+        assert (("ldp_estimate_ci_halfwidth_ratio", frozenset({("metric", "plan")})) in series) == (
+            told == 1
+        )
+
+
 def test_noise_is_that_of_the_estimator(world: World) -> None:
     for metric in world.registry.metrics.values():
         expected = float(variance_reporters(0.0, 1, Channel.of(metric.mechanism))) ** 0.5

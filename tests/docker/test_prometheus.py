@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import yaml
 from prometheus_client import CollectorRegistry
 
 from aggregator.machine.embedded import EmbeddedServer
 from aggregator.problems import REFUSALS
+from aggregator.store.newest_releases import NewestRelease
 from aggregator.watching.exposition import Figures
 from aggregator.watching.metering import Meter
 from client_sdk.report import REFUSAL_REASONS
@@ -32,12 +34,6 @@ GRAFANA = json.loads((DOCKER / "grafana" / "sottovoce.json").read_text())
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 OF_PROMETHEUS = {"up": set[str](), "ALERTS": {"alertname", "alertstate", "severity"}}
 OF_EVERY_SCRAPE = {"job", "instance"}
-OF_RELEASES = {
-    "ldp_estimate_ci_halfwidth_ratio": {"metric"},
-    "ldp_report_popcount_zscore": {"metric"},
-    "ldp_releases_alarmed": set[str](),
-}
-"""Told where releases were looked at, of which the world here has none."""
 
 Exposed = dict[str, dict[str, set[str]]]
 """By family and by series of it: the names of its labels."""
@@ -46,14 +42,18 @@ Exposed = dict[str, dict[str, set[str]]]
 @pytest.fixture(scope="module")
 def exposed(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exposed]:
     """What a server with everything tells."""
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
     world = with_sealing_key(make_world(valkey.url, tmp_path_factory.mktemp("world")))
     world.charged(world.device(), world.report("theme"))
     world.folder.fold_once()
     world.store.figures.note_published({"ok": 1}, NOW)
     world.store.figures.take_survey(cap=10**9, cheapest=1, now=NOW, sample=random.sample)
+    newest = NewestRelease("theme", "2026-W48", "2026-11-29", 500, 0.02, 0.5, alarmed=False)
+    world.store.figures.newest_releases.note([newest])
     meter = Meter(CollectorRegistry())
     told = Figures(world.store, world.catalogue, world.keys, meter.collect, lambda: 0.5)
-    found: Exposed = {name: {name: labels} for name, labels in OF_RELEASES.items()}
+    found: Exposed = {}
     for family in told.collect():
         series = found.setdefault(family.name, {})
         for sample in family.samples:
