@@ -100,15 +100,16 @@ def without_a_report(histogram: Sequence[int], cap: int, charge: int) -> tuple[i
     """Return how many devices have less left than a report costs: at least, and at most.
 
     Args:
-        histogram: Devices in equal classes of spent / cap, upper ends included. Devices in the
-            class that the limit goes through may be on either side.
+        histogram: Devices in equal classes of spent / cap, as `Survey` has them: with their lower
+            ends, without their upper ones but for the last. Those in the class that the limit goes
+            through may be on either side of it.
         cap: Lifetime cap in micro-epsilon.
-        charge: Micro-epsilon of the report.
+        charge: Micro-epsilon of the report, at least 1.
     """
     classes, limit = len(histogram), cap - charge  # who has spent more than the limit is short
-    least = sum(n for i, n in enumerate(histogram) if i * cap >= classes * limit)
-    most = sum(n for i, n in enumerate(histogram) if (i + 1) * cap > classes * limit)
-    return least, most
+    least = sum(n for i, n in enumerate(histogram) if i * cap > classes * limit)
+    some = (n for i, n in enumerate(histogram[:-1], 1) if i * cap > classes * (limit + 1))
+    return least, sum(some) + histogram[-1]
 
 
 @dataclass
