@@ -1,6 +1,5 @@
 """The read API: /v1/releases, /v1/metrics and /v1/devices, as openapi.yaml promises them."""
 
-import re
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -11,10 +10,10 @@ from client_sdk.registry import Registry
 from estimator.dashboard.answers import ASK_AGAIN, FOR_GOOD, NEVER, as_json, kept
 from estimator.dashboard.api.listing import page, summary
 from estimator.dashboard.api.queries import Selection, cursor_of, matching, one_of, single
+from estimator.dashboard.one_device import account_of
 from estimator.dashboard.problems import ReadProblem
 from estimator.dashboard.shelf import FINGERPRINT, Entry, Shelf
 from estimator.ledger.lifetime import MICRO
-from estimator.ledger.spending import Prices
 from estimator.releases.release import POOLED, Privacy
 from estimator.source import StoreSource
 
@@ -24,7 +23,6 @@ FORMATS = {
     "html": "text/html; charset=utf-8",
     "sig": "application/json",
 }
-DEVICE = r"[0-9a-f]{32}"
 
 
 def api(source: StoreSource, shelf: Shelf) -> Blueprint:
@@ -86,12 +84,7 @@ def api(source: StoreSource, shelf: Shelf) -> Blueprint:
     @blueprint.get("/devices/<device>/ledger")
     def show_ledger(device: str) -> Response:
         single(request.args, ())
-        found = None
-        if re.fullmatch(DEVICE, device):
-            versions = source.catalogue.load()
-            prices = Prices.of(versions.metrics.values())
-            account = source.store.accounts.of(device, prices.memos)
-            found = None if account is None else prices.account(account, versions.cap)
+        found = account_of(source, device)
         if found is None:
             raise ReadProblem("not_found", "the ledger has no record of this device", "device")
         answer = Response(as_json(found), content_type=FORMATS["json"])

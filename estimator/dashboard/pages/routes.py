@@ -1,18 +1,25 @@
 """The pages' addresses."""
 
+from functools import partial
+
 from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response
 
 from estimator.dashboard.access import Access
+from estimator.dashboard.pages.device import answer as device_answer
 from estimator.dashboard.pages.guard import guarded
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.overview import overview
+from estimator.dashboard.pages.pictures import picture
+from estimator.dashboard.pages.privacy import ledger, privacy
+from estimator.dashboard.pages.privacy_charts import CHARTS as PRIVACY_CHARTS
 from estimator.dashboard.pages.questions import questions
 from estimator.dashboard.pages.sessions import login_address, sessions
 from estimator.dashboard.pages.words import FILTERS
 
 NAVIGATION = (
     ("pages.show_overview", "Overview"),
+    ("pages.show_privacy", "Privacy"),
     ("pages.show_registry", "Registry"),
 )
 
@@ -43,6 +50,18 @@ def pages(inputs: Inputs, access: Access) -> Blueprint:
     @blueprint.get("/")
     def show_overview() -> str:
         return render_template("overview.html", page=overview(inputs))
+
+    @blueprint.get("/privacy")
+    def show_privacy() -> str:
+        return render_template("privacy.html", page=privacy(inputs))
+
+    @blueprint.get("/privacy/<any(lifetime, shares):chart>.svg")
+    def draw_privacy(chart: str) -> Response:
+        return picture(partial(PRIVACY_CHARTS[chart], ledger(inputs)))
+
+    @blueprint.route("/privacy/device", methods=["GET", "POST"])
+    def show_device() -> tuple[str, int]:
+        return device_answer(inputs)
 
     @blueprint.get("/registry")
     def show_registry() -> str:

@@ -7,11 +7,10 @@ from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response
 
 from estimator.dashboard.access import SESSION_HOURS, Access
-from estimator.dashboard.problems import ReadProblem
+from estimator.dashboard.pages.forms import require_own_form
 
 _WITHIN = re.compile(r"/(?![/\\])[A-Za-z0-9_.~/?=&%:-]{0,500}")
 """Addresses of this dashboard, nobody else's."""
-_OWN = ("same-origin", "none")
 
 
 def sessions(access: Access) -> Blueprint:
@@ -25,7 +24,7 @@ def sessions(access: Access) -> Blueprint:
 
     @blueprint.post("/login")
     def take_key() -> Response | tuple[str, int]:
-        _require_own_form()
+        require_own_form()
         target = _target(request.form.get("next"))
         if access.log_in(request.form.get("key", "")):
             return redirect(target, 303)
@@ -33,7 +32,7 @@ def sessions(access: Access) -> Blueprint:
 
     @blueprint.post("/logout")
     def log_out() -> Response:
-        _require_own_form()
+        require_own_form()
         access.log_out()
         return redirect("/login", 303)
 
@@ -52,9 +51,3 @@ def _form(target: str, *, failed: bool = False) -> str:
 
 def _target(wanted: str | None) -> str:
     return wanted if wanted and _WITHIN.fullmatch(wanted) else "/"
-
-
-def _require_own_form() -> None:
-    """Refuse what another site has sent in the reader's name; browsers say who sends."""
-    if request.headers.get("Sec-Fetch-Site", "same-origin") not in _OWN:
-        raise ReadProblem("malformed", "must be sent from this site", "Sec-Fetch-Site")

@@ -77,25 +77,29 @@ def _store(inputs: Inputs) -> tuple[Registry | None, list[Finding]]:
     try:
         registry = inputs.source.newest()
         return registry, list(_of_a_store_that_answers(inputs))
-    except StoreUnavailable as error:
-        found = Finding(
+    except (StoreUnavailable, StoreRefused, NotPublishable) as error:
+        return None, [trouble(error)]
+
+
+def trouble(error: StoreUnavailable | StoreRefused | NotPublishable) -> Finding:
+    """Say why nothing can be said of the store."""
+    if isinstance(error, StoreUnavailable):
+        return Finding(
             True,
             f"The store cannot be reached: {error}.",
             "Look at the store's process and log. Devices keep their reports until it is back.",
             "Health",
         )
-    except StoreRefused as error:
-        found = Finding(
+    if isinstance(error, StoreRefused):
+        return Finding(
             True, f"The store must not be used: {error}.", "Do what the sentence says.", "Health"
         )
-    except NotPublishable:
-        found = Finding(
-            True,
-            "Nothing is asked yet: no metrics.toml was registered.",
-            "Name one in SOTTOVOCE_METRICS and start a server.",
-            "Several machines",
-        )
-    return None, [found]
+    return Finding(
+        True,
+        "Nothing is asked yet: no metrics.toml was registered.",
+        "Name one in SOTTOVOCE_METRICS and start a server.",
+        "Several machines",
+    )
 
 
 def _of_a_store_that_answers(inputs: Inputs) -> Iterator[Finding]:

@@ -2,13 +2,16 @@
 
 import random
 import shutil
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
+import redis
 
+from aggregator.ledger import Record
 from aggregator.tally import Tally
 from client_sdk.epochs import day_of, epoch_of, first_day, label
 from client_sdk.metric import Metric
@@ -16,6 +19,7 @@ from client_sdk.registry import loads
 from estimator.due import due_at
 from estimator.estimate import estimate
 from estimator.ledger.lifetime import lifetime
+from estimator.ledger.spending import Prices
 from estimator.plausibility import Plausibility, judge
 from estimator.publish_figures import note
 from estimator.releases import failures
@@ -209,8 +213,46 @@ def _report(world: World, devices: int = 240) -> None:
         assert set(world.charged(device, *reports)) == {"accepted"}
         world.store.figures.note_enrolment()
     world.folder.fold_once()
+    look(world)
+    note(world.store.figures, [], NOW - 20)
+
+
+def look(world: World) -> None:
+    """Look at the ledger, as `sottovoce schedule` does."""
     versions = world.catalogue.load()
     world.store.figures.take_survey(
-        cap=versions.cap, cheapest=versions.cheapest, now=NOW - 60, sample=random.sample
+        cap=versions.cap,
+        cheapest=versions.cheapest,
+        now=NOW - 60,
+        sample=random.sample,
+        memos=Prices.of(versions.metrics.values()).memos,
     )
-    note(world.store.figures, [], NOW - 20)
+
+
+def age(world: World) -> None:
+    """Let devices have lived: reports of epochs long closed in ledger and counters, no tallies.
+
+    Four devices have almost spent their lives, as after recoveries from old backups.
+    """
+    chance = random.Random(20261130)
+    layout, most = world.store._layout, {"theme": 25, "crashed": 180, "start_hour": 26}
+    lives = 0
+    with redis.Redis.from_url(world.redis_url) as client:
+        for shard in layout.all_shards:
+            for bucket in range(layout.buckets):
+                key = shard.in_bucket("ledger", bucket)
+                for pseudonym, packed in client.hgetall(key).items():
+                    record = Record.unpack(packed)
+                    spent, part = record.spent, chance.random()
+                    for name, reports in most.items():
+                        version = world.metric(name)
+                        count = round(part * reports)
+                        spent += count * version.charge
+                        field = f"{name}:{version.fingerprint}"
+                        client.hincrby(shard.key("reports"), field, count)
+                    lives += 1
+                    if lives % 60 == 0:
+                        spent = world.registry.lifetime_micro - lives * 1000
+                    words = (spent >> 32, spent & 0xFFFFFFFF, record.sequence, record.digest)
+                    client.hset(key, pseudonym, struct.pack(">HII16s", *words))
+    look(world)

@@ -10,8 +10,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from client_sdk.registry import _NAME
 from client_sdk.report import PROBLEM_TYPE
-from estimator.dashboard.api.addresses import DEVICE, FORMATS
+from estimator.dashboard.api.addresses import FORMATS
 from estimator.dashboard.api.queries import _CURSOR, _PER_PAGE, _STATUSES, MOST_PER_PAGE, Selection
+from estimator.dashboard.one_device import DEVICE
 from estimator.dashboard.problems import KINDS
 from estimator.dashboard.shelf import EPOCH, FINGERPRINT, METRIC
 from tests.estimator.dashboard.conftest import CONTRACT, Desk
