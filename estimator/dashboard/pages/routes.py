@@ -5,14 +5,18 @@ from werkzeug.wrappers import Response
 
 from estimator.dashboard.access import Access
 from estimator.dashboard.pages.guard import guarded
+from estimator.dashboard.pages.ingest import day, ingest_chart, refusals_chart
 from estimator.dashboard.pages.inputs import Inputs
+from estimator.dashboard.pages.operations import WORDS, operations
 from estimator.dashboard.pages.overview import overview
+from estimator.dashboard.pages.pictures import picture
 from estimator.dashboard.pages.questions import questions
 from estimator.dashboard.pages.sessions import login_address, sessions
 from estimator.dashboard.pages.words import FILTERS
 
 NAVIGATION = (
     ("pages.show_overview", "Overview"),
+    ("pages.show_operations", "Operations"),
     ("pages.show_registry", "Registry"),
 )
 
@@ -43,6 +47,18 @@ def pages(inputs: Inputs, access: Access) -> Blueprint:
     @blueprint.get("/")
     def show_overview() -> str:
         return render_template("overview.html", page=overview(inputs))
+
+    @blueprint.get("/operations")
+    def show_operations() -> str:
+        return render_template("operations.html", page=operations(inputs), **WORDS)
+
+    @blueprint.get("/operations/ingest.svg")
+    def draw_ingest() -> Response:
+        return picture(lambda palette: ingest_chart(day(inputs), palette))
+
+    @blueprint.get("/operations/refusals.svg")
+    def draw_refusals() -> Response:
+        return picture(lambda palette: refusals_chart(day(inputs), palette))
 
     @blueprint.get("/registry")
     def show_registry() -> str:

@@ -53,10 +53,12 @@ class Standing:
         findings: What is wrong, what keeps releases back first.
         registry: The newest of the store; None where it has none, or does not answer: then nothing
             more should be asked of it for this page, for each question may have to be waited for.
+        reached: Whether the store answers, whatever it says.
     """
 
     findings: tuple[Finding, ...]
     registry: Registry | None
+    reached: bool
 
     @property
     def word(self) -> Word:
@@ -68,16 +70,19 @@ class Standing:
 
 def standing(inputs: Inputs) -> Standing:
     """Look at everything once."""
-    registry, of_the_store = _store(inputs)
+    registry, of_the_store, reached = _store(inputs)
     found = [*of_the_store, *_files(inputs), *_keys(inputs)]
-    return Standing(tuple(sorted(found, key=lambda finding: not finding.publishing)), registry)
+    worst_first = tuple(sorted(found, key=lambda finding: not finding.publishing))
+    return Standing(worst_first, registry, reached)
 
 
-def _store(inputs: Inputs) -> tuple[Registry | None, list[Finding]]:
+def _store(inputs: Inputs) -> tuple[Registry | None, list[Finding], bool]:
+    reached = True
     try:
         registry = inputs.source.newest()
-        return registry, list(_of_a_store_that_answers(inputs))
+        return registry, list(_of_a_store_that_answers(inputs)), True
     except StoreUnavailable as error:
+        reached = False
         found = Finding(
             True,
             f"The store cannot be reached: {error}.",
@@ -95,7 +100,7 @@ def _store(inputs: Inputs) -> tuple[Registry | None, list[Finding]]:
             "Name one in SOTTOVOCE_METRICS and start a server.",
             "Several machines",
         )
-    return None, [found]
+    return None, [found], reached
 
 
 def _of_a_store_that_answers(inputs: Inputs) -> Iterator[Finding]:
