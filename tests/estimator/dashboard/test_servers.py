@@ -155,10 +155,17 @@ def test_a_server_that_hangs_or_lies_is_one_line_and_the_others_are_read(
 
 
 def test_servers_that_hang_are_waited_for_together(serve: Serve) -> None:
-    urls = [serve(hangs) for _ in range(6)]
+    urls = [*(serve(hangs) for _ in range(6)), serve(telling(figures(3)))]
     began = time.monotonic()
-    assert len(Servers(urls).ask().silent) == 6
+    answers = Servers(urls).ask()
+    assert len(answers.silent) == 6 and answers.told is not None
     assert time.monotonic() - began < 5
+
+
+def test_a_server_that_drips_occupies_nobody_for_long(serve: Serve) -> None:
+    servers = Servers([serve(drips), serve(telling(figures(3)))])
+    for _ in range(4):
+        assert servers.ask().told is not None
 
 
 def test_a_server_that_is_away_is_said_to_be() -> None:
