@@ -29,6 +29,8 @@ SOTTOVOCE_READY_FOLD_LAG   seconds that a report may wait for the fold before th
 SOTTOVOCE_METRICS_PORT     TCP port of /metrics, 0: none (0; for `sottovoce up` 9464, or any that
                            is free)
 SOTTOVOCE_METRICS_HOST     address of that port (127.0.0.1)
+SOTTOVOCE_METRICS_URLS     /metrics of all servers, comma-separated http(s) URLs, for the
+                           dashboard's operations page (none; `sottovoce up` fills in its own)
 SOTTOVOCE_CANARY_DEVICES   devices of the canary per metric and day, at least 100; 0: no canary (0)
 SOTTOVOCE_DASHBOARD_HOST   address that the dashboard and its API listen on; unless only this
                            machine can reach it, a read key is required (127.0.0.1)
@@ -87,6 +89,7 @@ class ServerSettings:
     ready_fold_lag_seconds: float = 600.0
     metrics_port: int = 0
     metrics_host: str = "127.0.0.1"
+    metrics_urls: tuple[str, ...] = ()
     dashboard_host: str = "127.0.0.1"
     dashboard_port: int = 8090
     log_format: str | None = None
@@ -140,6 +143,7 @@ class ServerSettings:
             ),
             metrics_port=_integer(environ, "SOTTOVOCE_METRICS_PORT", 0, 65535, cls.metrics_port),
             metrics_host=environ.get("SOTTOVOCE_METRICS_HOST") or cls.metrics_host,
+            metrics_urls=_web_addresses(environ, "SOTTOVOCE_METRICS_URLS"),
             dashboard_host=environ.get("SOTTOVOCE_DASHBOARD_HOST") or cls.dashboard_host,
             dashboard_port=_integer(
                 environ, "SOTTOVOCE_DASHBOARD_PORT", 1, 65535, cls.dashboard_port
@@ -190,6 +194,21 @@ def _url(environ: Mapping[str, str], variable: str) -> str | None:
         rule = f"must begin with {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
         raise SettingsError(variable, rule, urlsplit(text).scheme)
     return text or None
+
+
+def _web_addresses(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    found = tuple(filter(None, map(str.strip, (environ.get(variable) or "").split(","))))
+    for text in found:
+        try:
+            parts = urlsplit(text)
+            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            sound = False
+        if not sound or "@" in text:
+            # The value may hold a password: what stands before an @ is not shown.
+            rule = "must be http:// or https:// URLs without a user, separated by commas"
+            raise SettingsError(variable, rule, text.rpartition("@")[2])
+    return found
 
 
 def _accepted(environ: Mapping[str, str], variable: str) -> bool:

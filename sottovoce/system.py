@@ -119,6 +119,7 @@ def running(
             "SOTTOVOCE_STORE_DIRECTORY": str((data / "store").resolve()),
             "SOTTOVOCE_METRICS_HOST": settings.metrics_host,
             "SOTTOVOCE_METRICS_PORT": str(settings.metrics_port),
+            "SOTTOVOCE_METRICS_URLS": ",".join(settings.metrics_urls),
             "SOTTOVOCE_AOF_REWRITE_INTERVAL": str(settings.aof_rewrite_interval_seconds),
             "SOTTOVOCE_CANARY_DEVICES": str(settings.canary_devices),
             "SOTTOVOCE_DASHBOARD_HOST": settings.dashboard_host,

@@ -15,6 +15,7 @@ another history; `sottovoce log verify --head` compares with a head that was not
 
 import fcntl
 import getpass
+import hashlib
 import hmac
 import json
 import os
@@ -121,6 +122,7 @@ class AdminLog:
         self._key = key
         self._who = who
         self._clock = clock
+        self._seen: tuple[bytes, Findings] | None = None
 
     @classmethod
     def beside(cls, keys_file: Path, pseudonym_key: bytes) -> "AdminLog":
@@ -160,6 +162,13 @@ class AdminLog:
             whole, torn = _split(self.path.read_bytes())
         except FileNotFoundError:
             return Findings((), (), ("there is no log yet",), None)
+        digest = hashlib.sha256(whole + torn).digest()
+        seen = self._seen
+        if seen is None or seen[0] != digest:  # 10,000 entries take a fifth of a second
+            seen = self._seen = (digest, self._judged(whole, torn))
+        return seen[1]
+
+    def _judged(self, whole: bytes, torn: bytes) -> Findings:
         entries, problems = self._checked(whole)
         notes = []
         if torn:

@@ -88,6 +88,21 @@ def survey(directory: Path, today: date, target: float) -> list[Row]:
     return [*rows, *(Row(name, "-", alarms=tuple(found)) for name, found in missing if found)]
 
 
+def look(metric: str, found: Sequence[Release], known: Known, today: date, target: float) -> Row:
+    """Look at one metric.
+
+    Args:
+        metric: Name.
+        found: Its releases, oldest first; of a canary `EPOCHS` are enough.
+        known: What is known of its epochs from the first of those on.
+        today: UTC.
+        target: Half-width that intervals should have, in (0, 1).
+    """
+    if found:
+        return _row(found, known, today, target)
+    return Row(metric, "-", alarms=tuple(_unpublished((), metric, known, today)))
+
+
 def _row(found: Sequence[Release], known: Known, today: date, target: float) -> Row:
     last = max(release.last_day for release in found)
     latest = [release for release in found if release.last_day == last]

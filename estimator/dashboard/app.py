@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from estimator.dashboard.pages.problems import show_problems_as_pages
 from estimator.dashboard.pages.routes import pages
 from estimator.dashboard.problems import ReadProblem, answer_errors_as_read_problems
 from estimator.dashboard.published import Published
+from estimator.dashboard.servers import Servers
 from estimator.dashboard.shelf import Shelf
 from estimator.source import StoreSource
 
@@ -41,6 +42,7 @@ def create_app(
     open_here: bool,
     clock: Callable[[], float] = time.time,
     free_share: Callable[[], float] | None = None,
+    metrics_urls: Sequence[str] = (),
 ) -> Flask:
     """Wire the parts together.
 
@@ -53,6 +55,7 @@ def create_app(
             this machine reaches.
         clock: Unix time in seconds.
         free_share: Share of the store's disk that is free; None: the store is elsewhere.
+        metrics_urls: Where the servers tell their own figures.
     """
     app = Flask(__name__, static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
@@ -65,7 +68,7 @@ def create_app(
     readable = api(source, shelf)
     readable.before_request(access.require)
     app.register_blueprint(readable)
-    inputs = Inputs(source, Published(shelf), keys, log, clock, free_share)
+    inputs = Inputs(source, Published(shelf), keys, log, clock, free_share, Servers(metrics_urls))
     app.register_blueprint(pages(inputs, access))
     show_problems_as_pages(app)
 

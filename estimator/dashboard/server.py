@@ -37,6 +37,7 @@ def application(settings: ServerSettings, releases: Path) -> Flask:
         keys=keys,
         log=AdminLog.beside(settings.keys_file, keys.current().pseudonym_key),
         free_share=free_share_in(settings.store_directory),
+        metrics_urls=settings.metrics_urls,
         open_here=is_loopback(settings.dashboard_host),
     )
 

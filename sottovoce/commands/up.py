@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
         wanted = METRICS_PORT if settings.port != METRICS_PORT else 0
         port = free_port(settings.metrics_host, wanted)
         settings = replace(settings, metrics_port=port)
+    if not settings.metrics_urls:
+        settings = replace(settings, metrics_urls=(_metrics_url(settings),))
     taken = settings.dashboard_port in (settings.port, settings.metrics_port)
     port = free_port(settings.dashboard_host, 0 if taken else settings.dashboard_port)
     settings = replace(settings, dashboard_port=port)
@@ -71,6 +73,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _metrics_url(settings: "ServerSettings") -> str:
+    host = f"[{settings.metrics_host}]" if ":" in settings.metrics_host else settings.metrics_host
+    return f"http://{host}:{settings.metrics_port}/metrics"
+
+
 def _told(project: str, system: "System", settings: "ServerSettings", data: Path) -> str:
     """Return where everything is."""
     dashboard = f"http://{settings.dashboard_host}:{settings.dashboard_port}/"
@@ -80,6 +87,6 @@ def _told(project: str, system: "System", settings: "ServerSettings", data: Path
   releases   {system.releases}
   pages      {system.releases / "index.html"} (with the first release)
   ledger     sottovoce ledger --data {shlex.quote(str(data))}
-  metrics    http://{settings.metrics_host}:{settings.metrics_port}/metrics
+  metrics    {_metrics_url(settings)}
   dashboard  {dashboard}
 Ctrl-C ends it."""

@@ -31,6 +31,7 @@ def test_every_variable_is_read() -> None:
         "SOTTOVOCE_READY_FOLD_LAG": "90",
         "SOTTOVOCE_METRICS_PORT": "9464",
         "SOTTOVOCE_METRICS_HOST": "10.0.0.5",
+        "SOTTOVOCE_METRICS_URLS": "http://a:9464/metrics, https://[::1]/m,",
         "SOTTOVOCE_LOG_FORMAT": "text",
         "SOTTOVOCE_LOG_LEVEL": "warning",
         "SOTTOVOCE_AOF_REWRITE_INTERVAL": "0",
@@ -54,6 +55,7 @@ def test_every_variable_is_read() -> None:
         ready_fold_lag_seconds=90.0,
         metrics_port=9464,
         metrics_host="10.0.0.5",
+        metrics_urls=("http://a:9464/metrics", "https://[::1]/m"),
         log_format="text",
         log_level="warning",
         aof_rewrite_interval_seconds=0,
@@ -91,6 +93,9 @@ def test_the_table_lists_each_variable_that_is_read() -> None:
         ("SOTTOVOCE_FOLD_INTERVAL", "nan", "0.01..3600"),
         ("SOTTOVOCE_FOLD_INTERVAL", "0", "0.01..3600"),
         ("SOTTOVOCE_STORE_TIMEOUT", "soon", "0.01..3600"),
+        ("SOTTOVOCE_METRICS_URLS", "ftp://a/metrics", "must be http:// or https:// URLs"),
+        ("SOTTOVOCE_METRICS_URLS", "http://", "must be http:// or https:// URLs"),
+        ("SOTTOVOCE_METRICS_URLS", "http://a:99999/", "must be http:// or https:// URLs"),
     ],
 )
 def test_an_error_names_variable_rule_and_value(variable: str, value: str, rule: str) -> None:
@@ -99,6 +104,15 @@ def test_an_error_names_variable_rule_and_value(variable: str, value: str, rule:
     text = str(caught.value)
     assert variable in text and rule in text and "hidden" not in text
     assert value in text or variable == "REDIS_URL"
+
+
+def test_an_error_about_an_address_shows_no_password() -> None:
+    with pytest.raises(SettingsError) as caught:
+        ServerSettings.from_env({"SOTTOVOCE_METRICS_URLS": "http://ann:hidden@a:9464/metrics"})
+    assert "SOTTOVOCE_METRICS_URLS must be" in str(caught.value) and "without a user" in str(
+        caught.value
+    )
+    assert "ann" not in str(caught.value) and "hidden" not in str(caught.value)
 
 
 def test_without_a_store_the_error_says_how_to_name_one() -> None:

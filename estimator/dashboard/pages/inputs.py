@@ -1,12 +1,13 @@
 """What the pages are made from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aggregator.administration.admin_log import AdminLog
 from aggregator.keyring.keys import KeySource
 from estimator.dashboard.published import Published
+from estimator.dashboard.servers import Servers
 from estimator.source import StoreSource
 
 
@@ -21,6 +22,7 @@ class Inputs:
         log: The administrators' log.
         clock: Unix time in seconds.
         free_share: Share of the store's disk that is free; None: the store is elsewhere.
+        servers: The servers' own figures.
     """
 
     source: StoreSource
@@ -29,6 +31,7 @@ class Inputs:
     log: AdminLog
     clock: Callable[[], float]
     free_share: Callable[[], float] | None = None
+    servers: Servers = field(default_factory=Servers)
 
     @property
     def releases(self) -> Path:

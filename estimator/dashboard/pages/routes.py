@@ -8,7 +8,9 @@ from werkzeug.wrappers import Response
 from estimator.dashboard.access import Access
 from estimator.dashboard.pages.device import answer as device_answer
 from estimator.dashboard.pages.guard import guarded
+from estimator.dashboard.pages.ingest import day, ingest_chart, refusals_chart
 from estimator.dashboard.pages.inputs import Inputs
+from estimator.dashboard.pages.operations import WORDS, operations
 from estimator.dashboard.pages.overview import overview
 from estimator.dashboard.pages.pictures import picture
 from estimator.dashboard.pages.privacy import ledger, privacy
@@ -20,6 +22,7 @@ from estimator.dashboard.pages.words import FILTERS
 NAVIGATION = (
     ("pages.show_overview", "Overview"),
     ("pages.show_privacy", "Privacy"),
+    ("pages.show_operations", "Operations"),
     ("pages.show_registry", "Registry"),
 )
 
@@ -62,6 +65,18 @@ def pages(inputs: Inputs, access: Access) -> Blueprint:
     @blueprint.route("/privacy/device", methods=["GET", "POST"])
     def show_device() -> tuple[str, int]:
         return device_answer(inputs)
+
+    @blueprint.get("/operations")
+    def show_operations() -> str:
+        return render_template("operations.html", page=operations(inputs), **WORDS)
+
+    @blueprint.get("/operations/ingest.svg")
+    def draw_ingest() -> Response:
+        return picture(lambda palette: ingest_chart(day(inputs), palette))
+
+    @blueprint.get("/operations/refusals.svg")
+    def draw_refusals() -> Response:
+        return picture(lambda palette: refusals_chart(day(inputs), palette))
 
     @blueprint.get("/registry")
     def show_registry() -> str:

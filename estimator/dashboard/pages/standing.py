@@ -53,10 +53,12 @@ class Standing:
         findings: What is wrong, what keeps releases back first.
         registry: The newest of the store; None where it has none, or does not answer: then nothing
             more should be asked of it for this page, for each question may have to be waited for.
+        reached: Whether the store answers, whatever it says.
     """
 
     findings: tuple[Finding, ...]
     registry: Registry | None
+    reached: bool
 
     @property
     def word(self) -> Word:
@@ -68,17 +70,18 @@ class Standing:
 
 def standing(inputs: Inputs) -> Standing:
     """Look at everything once."""
-    registry, of_the_store = _store(inputs)
+    registry, of_the_store, reached = _store(inputs)
     found = [*of_the_store, *_files(inputs), *_keys(inputs)]
-    return Standing(tuple(sorted(found, key=lambda finding: not finding.publishing)), registry)
+    worst_first = tuple(sorted(found, key=lambda finding: not finding.publishing))
+    return Standing(worst_first, registry, reached)
 
 
-def _store(inputs: Inputs) -> tuple[Registry | None, list[Finding]]:
+def _store(inputs: Inputs) -> tuple[Registry | None, list[Finding], bool]:
     try:
         registry = inputs.source.newest()
-        return registry, list(_of_a_store_that_answers(inputs))
+        return registry, list(_of_a_store_that_answers(inputs)), True
     except (StoreUnavailable, StoreRefused, NotPublishable) as error:
-        return None, [trouble(error)]
+        return None, [trouble(error)], not isinstance(error, StoreUnavailable)
 
 
 def trouble(error: StoreUnavailable | StoreRefused | NotPublishable) -> Finding:

@@ -50,12 +50,22 @@ def size(number: float | None) -> str:
     return f"{number:.0f} {_BYTES[place]}" if place == 0 else f"{number:.1f} {_BYTES[place]}"
 
 
+def milliseconds(seconds: float | None) -> str:
+    """Return a short time; a dash for None."""
+    if seconds is None:
+        return NOTHING
+    if seconds == float("inf"):
+        return "longer than is measured"
+    return f"{1000 * seconds:,.3g} ms" if seconds < 1 else f"{seconds:,.3g} s"
+
+
 FILTERS: dict[str, Callable[..., str]] = {
     "count": count,
     "figure": figure,
     "when": when,
     "duration": duration,
     "size": size,
+    "milliseconds": milliseconds,
     "percent": in_percent,
     "points": in_points,
     "shown": shown,

@@ -1,17 +1,24 @@
 """A system that has run for half a year, with everything in it that a page may have to show."""
 
+import json
+import math
 import random
 import shutil
 import struct
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
 import redis
 
+from aggregator.administration.admin_log import FILE_NAME, AdminLog
 from aggregator.ledger import Record
+from aggregator.store.history import MINUTES, Note
+from aggregator.store.layout import HISTORY
+from aggregator.store.verdicts import in_words
 from aggregator.tally import Tally
 from client_sdk.epochs import day_of, epoch_of, first_day, label
 from client_sdk.metric import Metric
@@ -28,6 +35,15 @@ from estimator.releases.release import Release, compose, compose_pooled
 from tests.aggregator.conftest import NOW, World, make_world
 from tests.estimator.conftest import expected_tally, other_version
 
+LONG_AGO = {"a": 2_400_000, "folded": 2_400_000, "batches": 800_000, "duplicates": 9_000} | {
+    "commits": 50_000,
+    "microseconds": 190_000_000,
+    "r": 21_000,
+    "c": 14_000,
+    "m": 6_000,
+    "clones": 40,
+}
+"""What shard 0 has counted before; as shards name it."""
 HOSTILE = '<script>alert("1")</script>'
 METRIC = """
 [metrics."{name}"]
@@ -121,6 +137,8 @@ def showcase(redis_url: str, directory: Path, releases: Path) -> World:
     world.registry = world.catalogue.register(REGISTRIES[1])
     shutil.copytree(releases, directory / "releases")
     _report(world)
+    _note_a_day(world)
+    _keep_a_log(world)
     return world
 
 
@@ -200,6 +218,48 @@ def _tally(metric: Metric, n: int, rng: np.random.Generator) -> Tally:
     return Tally(expected.reports, drawn[None, :])
 
 
+def _note_a_day(world: World) -> None:
+    """Leave the notes of a day: more by day than by night, two hours without any, a wave of
+    reports that came too late, and a restored store five hours ago."""
+    now, before = world.store.figures.counters(), Counter(LONG_AGO)
+    with redis.Redis.from_url(world.redis_url) as client:
+        for name, number in LONG_AGO.items():
+            client.hincrby(world.store._layout.all_shards[0].key("counters"), name, number)
+        told = in_words([[(name.encode(), number) for name, number in before.items()]])
+        enrolled, used = world.store.figures.enrolled(), world.store.figures.memory().used_bytes
+        at, counters = NOW, Counter({name: now[name] + told[name] for name in now | told})
+        kept: dict[int, str] = {}
+        for minute in range(MINUTES - 1):
+            if not 600 < minute < 720:
+                note = Note(at, dict(counters), 1.5, 4096, used, enrolled - minute // 10)
+                kept[int(at // 60) % MINUTES] = json.dumps(asdict(note))
+            accepted = round(300 + 250 * math.sin((at % 86_400) / 13_751) - 20 * (minute % 3))
+            counters.subtract(accepted=accepted, folded=accepted, batches=accepted // 3)
+            counters.subtract(duplicates=minute % 4, already_reported=4, clones=minute % 97 == 0)
+            counters.subtract(epoch_closed=60 if 200 < minute < 260 else 2, unknown_metric=1)
+            if minute == 300:
+                counters.update(accepted=50_000)
+            at -= 60
+        client.hset(HISTORY, mapping=kept)
+
+
+def _keep_a_log(world: World) -> None:
+    log = AdminLog(
+        world.settings.keys_file.with_name(FILE_NAME),
+        AdminLog.beside(world.settings.keys_file, world.keys.pseudonym_key)._key,
+        "root",
+        "server-1",
+        lambda: NOW - 86_400,
+    )
+    log.record("settings_changed", SOTTOVOCE_PLAIN_UPLOADS="accept", SOTTOVOCE_ENROL_LIMIT=100_000)
+    for number in range(24):
+        log.record("key_made", kind="read", id=number, label=f"analyst {number}")
+    log.record("registry_registered", project=HOSTILE, metrics={"theme": 1.0})
+    log.record("epoch_closed", metric="theme", epoch="2026-W47", turned="\u202egnp.exe")
+    log.record("device_erased")
+    log.anchor(world.store.log_heads)
+
+
 def _report(world: World, devices: int = 240) -> None:
     """Let devices report the open epochs, fold, look at the ledger, and note a pass."""
     chance = random.Random(20261130)
@@ -212,6 +272,8 @@ def _report(world: World, devices: int = 240) -> None:
             reports.append(world.report("home_page", chance.getrandbits(64), chance.randrange(16)))
         assert set(world.charged(device, *reports)) == {"accepted"}
         world.store.figures.note_enrolment()
+        if number % 20 == 0:
+            world.charged(device, world.report("theme", 0))
     world.folder.fold_once()
     look(world)
     note(world.store.figures, [], NOW - 20)
