@@ -21,7 +21,13 @@ from tests.estimator.dashboard.conftest import Desk
 
 pytestmark = pytest.mark.slow
 
-PAGES = {"overview": "/", "registry": "/registry"}
+PAGES = {
+    "overview": "/",
+    "privacy": "/privacy",
+    "device": "/privacy/device",
+    "operations": "/operations",
+    "registry": "/registry",
+}
 """Names, for screenshots, and addresses."""
 DOCUMENTS = ("/v1/releases", "/v1/metrics", "/livez")
 Site = Callable[[Flask], str]
