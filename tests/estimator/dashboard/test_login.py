@@ -11,7 +11,7 @@ from aggregator.keyring.rotation import retire
 from estimator.dashboard.access import SESSION_HOURS
 from tests.estimator.dashboard.conftest import Desk
 
-PAGES = ("/", "/privacy", "/privacy/device", "/registry")
+PAGES = ("/", "/privacy", "/privacy/device", "/operations", "/registry")
 
 
 def visitor(desk: Desk) -> Any:

@@ -66,7 +66,7 @@ def test_names_and_values_are_texts_wherever_they_stand(shop: Desk, path: str) -
 
 def test_pages_load_nothing_from_elsewhere_and_run_no_script(shop: Desk) -> None:
     client = shop.plain_app().test_client()
-    for path in ("/", "/registry", "/login", "/nowhere"):
+    for path in ("/", "/operations", "/registry", "/login", "/nowhere"):
         answer = client.get(path, headers={"Accept": "text/html"}, follow_redirects=True)
         policy = answer.headers["Content-Security-Policy"]
         assert policy == (
