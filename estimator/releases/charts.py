@@ -25,6 +25,8 @@ UNLISTED = "(not listed)"
 _LONGEST_NAME = 40
 _UNDRAWABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no place for; the drawing library ends the process over it."""
+TIMES = {"format": "%-d %b %Y", "labelOverlap": True, "labelSeparation": 12, "tickCount": 3}
+"""The axis of a chart over time."""
 _ORDERED = ("boolean", "number", "ordinal")
 _GAPS = "break-paths-filter-domains"
 
@@ -55,6 +57,7 @@ def shares_chart(
             "low": entry.interval[0] if entry.interval else None,
             "high": entry.interval[1] if entry.interval else None,
             "text": in_percent(entry.share),
+            "end": max(0.0, entry.interval[1] if entry.interval else entry.share or 0.0),
         }
         for entry in entries
     ]
@@ -111,7 +114,7 @@ def shares_chart(
             },
             "encoding": {
                 "y": y,
-                "x": {"field": "high", "type": "quantitative"},
+                "x": {"field": "end", "type": "quantitative"},
                 "text": {"field": "text"},
             },
         },
@@ -145,7 +148,7 @@ def trend_chart(
         "type": "temporal",
         "title": None,
         "scale": {"type": "utc"},
-        "axis": {"format": "%d %b %Y", "labelOverlap": True, "tickCount": 4},
+        "axis": TIMES,
     }
     y_axis = {"format": ".0%", "tickCount": 4}
     crowded = len(history) > MOST_POINTS
@@ -189,7 +192,7 @@ def trend_chart(
             "columns": columns,
             "facet": {"field": "value", "type": "nominal", "sort": order},
             "spec": {"width": 280, "height": 90, "layer": marks},
-            "resolve": {"scale": {"y": "independent"}},
+            "resolve": {"scale": {"y": "independent"}, "axis": {"x": "independent"}},
         },
         palette,
     )
@@ -308,7 +311,7 @@ def _trend_rows(
     rows: list[dict[str, Any]] = []
     for day, place in days_and_gaps(history):
         row = {"value": names[type(value), value], "day": day, "alone": False}
-        entry = None if place is None else _entry(history[place], value)
+        entry = None if place is None else entry_of(history[place], value)
         if entry is None or entry.share is None or entry.interval is None:
             rows.append(row | dict.fromkeys(("share", "low", "high")))
             continue
@@ -320,7 +323,8 @@ def _trend_rows(
     return rows
 
 
-def _entry(release: Release, name: Label | None) -> Estimate | None:
+def entry_of(release: Release, name: Label | None) -> Estimate | None:
+    """Return the entry of a value; None if the release has none."""
     estimates = release.estimates
     if estimates is None:
         return None

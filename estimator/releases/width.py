@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from estimator.drawing import PAPER, Palette, Spec, spec
 from estimator.estimate import Estimates
-from estimator.releases.charts import days_and_gaps
+from estimator.releases.charts import TIMES, days_and_gaps
 from estimator.releases.release import Release
 
 TARGET = 0.01
@@ -52,12 +52,12 @@ def width_chart(
         "type": "temporal",
         "title": None,
         "scale": {"type": "utc"},
-        "axis": {"format": "%d %b %Y", "labelOverlap": True, "tickCount": 4},
+        "axis": TIMES,
     }
     y = {
         "field": "points",
         "type": "quantitative",
-        "title": "\N{PLUS-MINUS SIGN} percentage points",
+        "title": None,
         "scale": {"zero": True},
         "axis": {"tickCount": 4},
     }
@@ -94,7 +94,15 @@ def width_chart(
         line | {"encoding": {"y": y}},
         named,
     ]
-    return spec({"data": {"values": rows}, "width": width, "height": 110, "layer": marks}, palette)
+    heading = {
+        "text": "widest interval, \N{PLUS-MINUS SIGN} percentage points",
+        "anchor": "start",
+        "color": palette.ink,
+        "fontSize": 12,
+        "fontWeight": "normal",
+    }
+    parts = {"data": {"values": rows}, "width": width, "height": 110, "layer": marks}
+    return spec(parts | {"title": heading}, palette)
 
 
 def _points(half: float | None) -> float | None:
