@@ -153,6 +153,7 @@ def trend_chart(
     y_axis = {"format": ".0%", "tickCount": 4}
     crowded = len(history) > MOST_POINTS
     pointed: dict[str, Any] = {"transform": [{"filter": "datum.alone"}]} if crowded else {}
+    lines_alone = crowded and not any(row["alone"] and row["share"] is not None for row in rows)
     y = {"field": "share", "type": "quantitative", "title": None, "axis": y_axis}
     marks = [
         {
@@ -191,7 +192,7 @@ def trend_chart(
             "data": {"values": rows},
             "columns": columns,
             "facet": {"field": "value", "type": "nominal", "sort": order},
-            "spec": {"width": 280, "height": 90, "layer": marks},
+            "spec": {"width": 280, "height": 90, "layer": marks[:2] if lines_alone else marks},
             "resolve": {"scale": {"y": "independent"}, "axis": {"x": "independent"}},
         },
         palette,

@@ -7,6 +7,7 @@ lie where nothing that looks for releases looks: two folders down, in one that i
 """
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from estimator.errors import DocumentError
 from estimator.releases.files import from_document, path_of
 from estimator.releases.release import POOLED, Release
 from estimator.releases.whole_files import replace
+
+log = logging.getLogger(__name__)
 
 _VERSION = 1
 _FOLDER = Path(".previews") / "open"
@@ -74,12 +77,11 @@ def read(path: Path) -> Preview:
 def shown(directory: Path, metric: str) -> list[Preview]:
     """Return a metric's previews, oldest epoch first; where versions were pooled, that one alone.
 
+    A file that is no preview counts as none: it will be written anew.
+
     Args:
         directory: Of the releases.
         metric: Its name.
-
-    Raises:
-        DocumentError: A file among them is no preview.
     """
     found = []
     for path in (directory / _FOLDER / metric).glob("*.*.json"):
@@ -87,6 +89,8 @@ def shown(directory: Path, metric: str) -> list[Preview]:
             found.append(read(path))
         except FileNotFoundError:  # its epoch was released meanwhile
             continue
+        except DocumentError as error:
+            log.warning("%s", error)
     pooled = {each.release.epoch for each in found if each.release.fingerprint == POOLED}
     chosen = [
         each
