@@ -22,6 +22,7 @@ from estimator.pool import poolable
 from estimator.releases import previews
 from estimator.releases.previews import Preview
 from estimator.releases.release import Release, compose, compose_pooled
+from estimator.turns import turn
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +56,15 @@ def renew(
 
     Args:
         source: Tallies and metrics.
-        directory: Of the releases.
+        directory: Of the releases; one at a time renews in it, others wait.
         now: Unix time in seconds.
         monotonic: A clock that never jumps, in seconds.
     """
+    with turn(directory, ".previewing.lock"):
+        return _renew(source, directory, now, monotonic)
+
+
+def _renew(source: Source, directory: Path, now: float, monotonic: Callable[[], float]) -> int:
     began, count = monotonic(), 0
     project = source.project()
     waiting = sorted(_tidied(source, directory, now), key=lambda each: each.taken_at)

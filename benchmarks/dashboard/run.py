@@ -4,8 +4,9 @@
     python benchmarks/dashboard/run.py --metrics 20 --epochs 90 --looks 3
 
 Beside each of the 73,000 documents (20 values each) lie its table, page and pictures, as in life.
-The dashboard is started anew, then each address is asked for over HTTP: of some metrics that nobody
-has looked at since, and then of the same ones again. Prints least, median and most of both.
+The dashboard is started anew and left alone for some seconds, in which it looks ahead. Then each
+address is asked for over HTTP: of some metrics that nobody has looked at since, and then of the
+same ones again. Prints least, median and most of both.
 """
 
 import argparse
@@ -63,6 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--metrics", type=int, default=200, help="metrics (200)")
     parser.add_argument("--epochs", type=int, default=365, help="releases of each (365)")
     parser.add_argument("--looks", type=int, default=10, help="metrics to look at (10)")
+    parser.add_argument("--alone", type=float, default=15.0, help="seconds of that (15)")
     args = parser.parse_args(arguments)
     text = PROJECT + "".join(METRIC.format(number=number) for number in range(args.metrics))
     registry = loads(text)
@@ -70,6 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
         fill(Path(folder) / "releases", registry, args.epochs)
         print(f"{args.metrics * args.epochs} releases; milliseconds: least, median, most")
         with running(Path(folder), text) as url:
+            time.sleep(args.alone)
             for name, address in addresses(args.epochs).items():
                 asked = [url + address.format(number) for number in range(args.looks)]
                 asked = asked if "{" in address else [url + address]

@@ -14,7 +14,7 @@ def test_pages_and_pictures_are_measured(capsys: pytest.CaptureFixture[str]) -> 
     assert spec is not None and spec.loader is not None
     benchmark = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(benchmark)
-    benchmark.main(["--metrics", "3", "--epochs", "4", "--looks", "2"])
+    benchmark.main(["--metrics", "3", "--epochs", "4", "--looks", "2", "--alone", "0"])
     printed = capsys.readouterr().out
     assert printed.startswith("12 releases;")
     assert len(re.findall(r"first +\d+ +\d+ +\d+ +again", printed)) == 9
