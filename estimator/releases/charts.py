@@ -36,7 +36,11 @@ Names = Mapping[tuple[type, Label | None], str]
 
 
 def shares_chart(
-    release: Release, palette: Palette = PAPER, width: int = 560, label_width: int = 260
+    release: Release,
+    palette: Palette = PAPER,
+    width: int = 560,
+    label_width: int = 260,
+    title: str | None = None,
 ) -> Spec | None:
     """Return the chart of a release's largest shares with their intervals; None if withheld.
 
@@ -45,6 +49,7 @@ def shares_chart(
         palette: Its colours.
         width: Of the room for the shares, in pixels.
         label_width: Most that names take beside it, in pixels.
+        title: What the picture says of itself, where it may go without its page.
     """
     entries = shown_entries(release)
     if not entries:
@@ -120,7 +125,13 @@ def shares_chart(
         },
     ]
     parts = {"data": {"values": rows}, "width": width, "height": {"step": 24}, "layer": marks}
-    return spec(parts, palette)
+    return spec(parts if title is None else parts | titled(title, palette), palette)
+
+
+def titled(title: str, palette: Palette) -> Spec:
+    """Return what puts a title above a chart."""
+    look = {"anchor": "start", "color": palette.quiet, "fontSize": 12, "fontWeight": "normal"}
+    return {"title": {"text": title, **look}}
 
 
 def trend_chart(

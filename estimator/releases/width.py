@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from estimator.drawing import PAPER, Palette, Spec, spec
 from estimator.estimate import Estimates
-from estimator.releases.charts import TIMES, days_and_gaps
+from estimator.releases.charts import TIMES, days_and_gaps, titled
 from estimator.releases.release import Release
 
 TARGET = 0.01
@@ -94,15 +94,9 @@ def width_chart(
         line | {"encoding": {"y": y}},
         named,
     ]
-    heading = {
-        "text": "widest interval, \N{PLUS-MINUS SIGN} percentage points",
-        "anchor": "start",
-        "color": palette.ink,
-        "fontSize": 12,
-        "fontWeight": "normal",
-    }
+    heading = titled("widest interval, \N{PLUS-MINUS SIGN} percentage points", palette)
     parts = {"data": {"values": rows}, "width": width, "height": 110, "layer": marks}
-    return spec(parts | {"title": heading}, palette)
+    return spec(parts | heading, palette)
 
 
 def _points(half: float | None) -> float | None:

@@ -13,6 +13,7 @@ from estimator.dashboard.problems import ReadProblem
 from estimator.dashboard.shelf import EPOCH, FINGERPRINT
 from estimator.drawing import Palette, Spec
 from estimator.releases.charts import shares_chart, trend_chart
+from estimator.releases.release import Release
 from estimator.releases.width import width_chart
 
 _WIDTHS = ("narrow",)
@@ -33,7 +34,7 @@ def add_metric_addresses(blueprint: Blueprint, inputs: Inputs) -> None:
     def draw_shares(name: str) -> Response:
         width, chosen = _asked(inputs, name)
         release = inputs.published.release(chosen.entry)
-        return _picture(lambda palette: shares_chart(release, palette, *_SHARES[width]))
+        return _shares(release, width, "")
 
     @blueprint.get("/metrics/<name>/trend.svg")
     def draw_trend(name: str) -> Response:
@@ -55,7 +56,7 @@ def add_metric_addresses(blueprint: Blueprint, inputs: Inputs) -> None:
         found = preview_of(inputs, name, epoch or "", fingerprint or "")
         if found is None:
             raise ReadProblem("not_found", "there is no preview of this epoch")
-        return _picture(lambda palette: shares_chart(found.release, palette, *_SHARES[width]))
+        return _shares(found.release, width, " so far, provisional")
 
 
 def _asked(inputs: Inputs, name: str) -> tuple[str | None, Choice]:
@@ -63,6 +64,12 @@ def _asked(inputs: Inputs, name: str) -> tuple[str | None, Choice]:
     if chosen is None:
         raise ReadProblem("not_found", "there is no release of this metric", "metric")
     return one_of(request.args, "width", _WIDTHS), chosen
+
+
+def _shares(release: Release, width: str | None, so_far: str) -> Response:
+    n = 0 if release.estimates is None else release.estimates.n
+    title = f"{release.epoch}{so_far}, {n:,} reports"
+    return _picture(lambda palette: shares_chart(release, palette, *_SHARES[width], title))
 
 
 def _picture(draw: Callable[[Palette], Spec | None]) -> Response:

@@ -333,6 +333,10 @@ def test_the_open_epoch_is_shown_apart_and_as_provisional(shop: Desk) -> None:
     client = shop.plain_app().test_client()
     drawn = client.get(picture.given["src"])
     assert drawn.status_code == 200 and percent(estimates.entries[0].share or 0) in drawn.text
+    assert "2026-W49 so far, provisional, 240 reports" in drawn.text
+    shares = client.get("/metrics/theme/shares.svg?epoch=2026-W46").text
+    n = release_of(shop, "theme", "2026-W46", POOLED).estimates
+    assert n is not None and f"2026-W46, {n.n:,} reports" in shares
 
 
 def test_a_preview_below_the_least_number_says_only_that(shop: Desk) -> None:
