@@ -66,8 +66,8 @@ def renew(
 
 def _renew(source: Source, directory: Path, now: float, monotonic: Callable[[], float]) -> int:
     began, count = monotonic(), 0
-    project = source.project()
     waiting = sorted(_tidied(source, directory, now), key=lambda each: each.taken_at)
+    project = source.project() if waiting else ""
     for done, each in enumerate(waiting):
         if monotonic() - began > MOST_SECONDS:
             log.warning("previews: %d of %d in time; the others come next", done, len(waiting))

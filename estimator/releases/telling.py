@@ -8,7 +8,6 @@ from estimator.estimate import Estimate, Estimates
 from estimator.releases.across_epochs import AcrossEpochs, change
 from estimator.releases.charts import Names, in_percent, in_points, names_of, whole
 from estimator.releases.release import Privacy, Release
-from estimator.releases.width import half_width
 
 Facts = list[tuple[str, str]]
 
@@ -109,7 +108,7 @@ def sureness(release: Release, estimates: Estimates) -> Facts:
     inclusion = release.channels.inclusion
     if inclusion is not None and inclusion < 1:
         facts.append(("Sample", f"one device in {1 / inclusion:.3g} is asked in each epoch"))
-    half = half_width(estimates)
+    half = estimates.half_width
     if half is not None:
         points = f"\N{PLUS-MINUS SIGN} {in_points(half)} percentage points"
         facts.append(("Widest interval", points))

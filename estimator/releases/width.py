@@ -12,18 +12,12 @@ TARGET = 0.01
 """Half-width that intervals should have, as a share: plus or minus one percentage point."""
 
 
-def half_width(estimates: Estimates) -> float | None:
-    """Return half of the widest interval, as a share; None without intervals."""
-    ends = (entry.interval for entry in estimates.all_entries)
-    return max(((high - low) / 2 for low, high in filter(None, ends)), default=None)
-
-
 def n_needed(estimates: Estimates, target: float = TARGET) -> int | None:
     """Return with how many reports the widest interval would be `target`, shares being as they are.
 
     None without intervals.
     """
-    half = half_width(estimates)
+    half = estimates.half_width
     return None if half is None else math.ceil(estimates.n * (half / target) ** 2)
 
 
@@ -39,7 +33,7 @@ def width_chart(
         None with fewer than two published releases.
     """
     halves = [
-        None if release.estimates is None else half_width(release.estimates) for release in history
+        None if release.estimates is None else release.estimates.half_width for release in history
     ]
     if sum(half is not None for half in halves) < 2:
         return None

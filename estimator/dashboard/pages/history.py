@@ -17,7 +17,6 @@ from estimator.releases.charts import (
     names_of,
 )
 from estimator.releases.release import Release
-from estimator.releases.width import half_width
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def _epoch(release: Release, values: Sequence[Label | None]) -> Epoch:
         return Epoch(release.epoch, release.fingerprint, None)
     entries = [entry_of(release, value) for value in values]
     shares = tuple(in_percent(None if entry is None else entry.share) for entry in entries)
-    half = half_width(estimates)
+    half = estimates.half_width
     width = "" if half is None else f"\N{PLUS-MINUS SIGN} {in_points(half)}"
     return Epoch(release.epoch, release.fingerprint, estimates.n, shares, width)
 

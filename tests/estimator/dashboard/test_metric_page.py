@@ -15,7 +15,7 @@ from estimator.releases.charts import shown
 from estimator.releases.files import read
 from estimator.releases.previews import Preview
 from estimator.releases.release import POOLED, Privacy, Release
-from estimator.releases.width import half_width, n_needed
+from estimator.releases.width import n_needed
 from tests.estimator.conftest import other_version
 from tests.estimator.dashboard.conftest import Desk, released
 from tests.estimator.dashboard.reading import Element
@@ -91,7 +91,7 @@ def test_how_sure_it_is_and_how_many_reports_that_would_take(shop: Desk) -> None
     release = release_of(shop, "start_hour", "2026-W47")
     estimates, spent = release.estimates, release.lifetime
     assert estimates is not None and spent is not None
-    half, needed = half_width(estimates), n_needed(estimates)
+    half, needed = estimates.half_width, n_needed(estimates)
     assert half is not None and needed == math.ceil(estimates.n * (half / 0.01) ** 2)
     figures = shop.page("/metrics/start_hour").part("How sure is this").figures
     assert figures["Reports"] == f"{estimates.n:,}"
@@ -119,7 +119,7 @@ def test_the_history_has_every_epoch_with_its_reports_and_names_its_gaps(shop: D
         values = part.one("table").rows[0][2:-1]
         by_value = {str(entry.value): entry.share for entry in estimates.entries}
         assert rows[epoch][1:-1] == [percent(by_value[value] or 0.0) for value in values]
-        half = half_width(estimates)
+        half = estimates.half_width
         assert rows[epoch][-1] == f"\N{PLUS-MINUS SIGN} {100 * (half or 0):.2f}"
     assert "Withheld, which is not a zero: 2026-W43." in part.text
     assert "No release: 2026-W40." in part.text
