@@ -4,10 +4,9 @@ Tallies of different fingerprints are never added. Each gets a release of its ow
 are published and name the same values, one more over all of them, pooled.
 """
 
-import fcntl
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +27,7 @@ from estimator.releases.files import path_of, write
 from estimator.releases.pages import write_index, write_pages
 from estimator.releases.release import POOLED, Release, compose, compose_pooled
 from estimator.releases.signatures import write_public_keys
+from estimator.turns import turn
 
 log = logging.getLogger(__name__)
 
@@ -280,10 +280,6 @@ def _failed(metric: str, epoch: str, fingerprint: str, error: Exception) -> Outc
     return Outcome(metric, epoch, fingerprint, "FAILED", str(error) or type(error).__name__)
 
 
-@contextmanager
-def only_publisher(directory: Path) -> Iterator[None]:
+def only_publisher(directory: Path) -> AbstractContextManager[None]:
     """Keep other publishers, in this process or another, out of a directory; wait for them."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / ".publishing.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return turn(directory, ".publishing.lock")

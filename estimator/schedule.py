@@ -22,6 +22,9 @@ SURVEY_SECONDS = 600.0
 """Between two looks at how much of their budget devices have spent."""
 
 
+PREVIEW_SECONDS = 600.0
+"""Between two looks at what may be shown of open epochs."""
+
 NOTIFY_MINUTES = 5
 """Between two looks at whether a digest is due or waits; at full hours, UTC, among others."""
 _NOTIFY_AFTER_SECONDS = 10.0
@@ -77,6 +80,14 @@ def notified(look: Callable[[], object]) -> None:
         log.warning("no digest could be composed or noted: %s", error)
 
 
+def previewed(renew: Callable[[], object]) -> None:
+    """Renew the previews of open epochs; what fails is tried again next time."""
+    try:
+        renew()
+    except (SottovoceError, OSError) as error:
+        log.warning("open epochs could not be previewed: %s", error)
+
+
 def notify_trigger() -> CronTrigger:
     """Return when to look: by UTC, so that no clock change skips or doubles a look."""
     return CronTrigger(minute=f"*/{NOTIFY_MINUTES}", timezone=UTC)
@@ -87,11 +98,13 @@ def run(
     every_seconds: float,
     survey: Callable[[], object] = lambda: None,
     notify: Callable[[], object] | None = None,
+    preview: Callable[[], object] = lambda: None,
 ) -> None:
     """Call `publish` now and every `every_seconds` until SIGTERM or SIGINT.
 
-    Beside it `survey` is called now and every SURVEY_SECONDS, and `notify`, in a thread of its own
-    that publishing never waits for, soon and every NOTIFY_MINUTES.
+    Beside it `survey` is called now and every SURVEY_SECONDS, `preview` now and every
+    PREVIEW_SECONDS, and `notify` soon and every NOTIFY_MINUTES, each in a thread of its own that
+    publishing never waits for.
 
     Ticks never overlap: those missed while one was running are made up for by a single one. A
     tick that is running when the signal comes is finished first. Main thread only.
@@ -101,6 +114,7 @@ def run(
     jobs: list[tuple[Callable[..., None], Callable[[], object], object, datetime]] = [
         (tick, publish, IntervalTrigger(seconds=every_seconds, timezone=UTC), now),
         (surveyed, survey, IntervalTrigger(seconds=SURVEY_SECONDS, timezone=UTC), now),
+        (previewed, preview, IntervalTrigger(seconds=PREVIEW_SECONDS, timezone=UTC), now),
     ]
     if notify is not None:
         soon = now + timedelta(seconds=_NOTIFY_AFTER_SECONDS)

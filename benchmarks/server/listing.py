@@ -123,7 +123,7 @@ def _name(number: int) -> str:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
+def running(folder: Path, registry: str = REGISTRY) -> Iterator[str]:
     """Start store and dashboard; yield its address."""
     settings = ServerSettings(keys_file=folder / "keys.json")
     keys = Keys.load_or_create(settings.keys_file, datetime.now(UTC).date())
@@ -137,7 +137,7 @@ def running(folder: Path) -> Iterator[str]:
         }
         store = Store.connect(ServerSettings.from_env(environment), keys.pseudonym_key)
         store.check()
-        Catalogue(store).register(REGISTRY)
+        Catalogue(store).register(registry)
         store.close()
         dashboard = Child(
             (sys.executable, "-m", "sottovoce", "dashboard"), environment=os.environ | environment

@@ -20,6 +20,7 @@ from estimator.canary.utility import ALARM, Score, score
 from estimator.estimate import Estimates
 from estimator.releases.files import releases
 from estimator.releases.release import POOLED, Release
+from estimator.releases.width import n_needed
 
 EPOCHS = 30
 """So many of its latest releases a canary is judged by."""
@@ -113,7 +114,7 @@ def _row(found: Sequence[Release], known: Known, today: date, target: float) -> 
     estimates = shown.estimates
     if estimates is None or not estimates.n:
         return Row(shown.metric, shown.epoch, alarms=tuple(alarms), score=compared)
-    half, entries = estimates.half_width, estimates.all_entries
+    entries = estimates.all_entries
     effects = [entry.design_effect for entry in entries if entry.design_effect is not None]
     expected, p = _negative(shown, estimates)
     if p < ALARM:
@@ -126,8 +127,8 @@ def _row(found: Sequence[Release], known: Known, today: date, target: float) -> 
         metric=shown.metric,
         epoch=shown.epoch,
         n=estimates.n,
-        half_width=half,
-        n_needed=None if half is None else math.ceil(estimates.n * (half / target) ** 2),
+        half_width=estimates.half_width,
+        n_needed=n_needed(estimates, target),
         negative_mass=estimates.negative_mass,
         negative_mass_expected=expected,
         negative_mass_p=p,

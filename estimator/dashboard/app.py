@@ -14,6 +14,7 @@ from aggregator.keyring.keys import KeySource
 from estimator.dashboard.access import Access, keep_sessions
 from estimator.dashboard.answers import NEVER, kept
 from estimator.dashboard.api.addresses import api
+from estimator.dashboard.looking_ahead import look_ahead
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.problems import show_problems_as_pages
 from estimator.dashboard.pages.routes import pages
@@ -43,6 +44,7 @@ def create_app(
     clock: Callable[[], float] = time.time,
     free_share: Callable[[], float] | None = None,
     metrics_urls: Sequence[str] = (),
+    ahead: bool = False,
 ) -> Flask:
     """Wire the parts together.
 
@@ -56,6 +58,7 @@ def create_app(
         clock: Unix time in seconds.
         free_share: Share of the store's disk that is free; None: the store is elsewhere.
         metrics_urls: Where the servers tell their own figures.
+        ahead: Whether to look at releases in a thread before anybody asks.
     """
     app = Flask(__name__, static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
@@ -68,7 +71,10 @@ def create_app(
     readable = api(source, shelf)
     readable.before_request(access.require)
     app.register_blueprint(readable)
-    inputs = Inputs(source, Published(shelf), keys, log, clock, free_share, Servers(metrics_urls))
+    published = Published(shelf)
+    if ahead:
+        look_ahead(published)
+    inputs = Inputs(source, published, keys, log, clock, free_share, Servers(metrics_urls))
     app.register_blueprint(pages(inputs, access))
     show_problems_as_pages(app)
 

@@ -48,12 +48,45 @@ class Published:
         of_version = [e for e in self.shelf.entries(metric) if e.fingerprint == fingerprint]
         return [self.release(entry) for entry in of_version[-most:]]
 
+    def comparable(self, entry: Entry, most: int) -> list[Release]:
+        """Return the releases up to one that tell the same story, oldest first, one per epoch.
+
+        Of a version that was in the field beside others those of this version; else those that
+        stand for their epoch, as far as they ask the same.
+
+        Args:
+            entry: The release that ends it.
+            most: So many, at most.
+        """
+        others = {each.fingerprint for each in self.shelf.of(entry.metric, entry.epoch)}
+        same: Sequence[Entry] = self.chosen(entry.metric)
+        if entry.fingerprint != POOLED and len(others) > 1:
+            every = self.shelf.entries(entry.metric)
+            same = [each for each in every if each.fingerprint == entry.fingerprint]
+        before = [each for each in same if each.first_day <= entry.first_day][-most:]
+        last = self.release(entry)
+        found = [self.release(each) for each in before]
+        return [each for each in found if _asks_the_same(each, last)]
+
     def every_latest(self) -> Iterator[Release]:
         """Yield each metric's latest release, by name."""
         for name in self.metrics():
             release = self.latest(name)
             if release is not None:
                 yield release
+
+
+def _asks_the_same(one: Release, other: Release) -> bool:
+    if one.fingerprint == other.fingerprint:
+        return True
+    return (one.question, one.type) == (other.question, other.type) and (
+        one.estimates is None or other.estimates is None or _values(one) == _values(other)
+    )
+
+
+def _values(release: Release) -> list[tuple[type, object]]:
+    entries = () if release.estimates is None else release.estimates.all_entries
+    return [(type(entry.value), entry.value) for entry in entries]
 
 
 def _read(path: Path, changed_ns: int, size: int) -> Release:

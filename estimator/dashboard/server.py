@@ -39,6 +39,7 @@ def application(settings: ServerSettings, releases: Path) -> Flask:
         free_share=free_share_in(settings.store_directory),
         metrics_urls=settings.metrics_urls,
         open_here=is_loopback(settings.dashboard_host),
+        ahead=True,
     )
 
 

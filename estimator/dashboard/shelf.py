@@ -134,10 +134,15 @@ def _settled(look: _Look) -> bool:
     return look.looked_at - look.changed_ns / 1e9 > _SETTLED_SECONDS
 
 
+def length_of(epoch: str) -> EpochLength | None:
+    """Return how long an epoch is by its name; None for "once", which is as long as its metric."""
+    return _LENGTHS.get(len(epoch))
+
+
 @lru_cache(maxsize=10_000)
 def _day_of(epoch: str) -> str | None:
     """Return the first day of an epoch by its name; None if there is no such epoch."""
-    length = _LENGTHS.get(len(epoch))
+    length = length_of(epoch)
     try:
         return None if length is None else first_day(length, parse(length, epoch)).isoformat()
     except ValueError:

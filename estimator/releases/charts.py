@@ -5,7 +5,7 @@ release is a gap, never a zero.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -16,34 +16,66 @@ from estimator.estimate import Estimate
 from estimator.releases.release import Release
 
 MOST_SHARES = 20
+MOST_IN_ORDER = 32
+"""As many values as stay in an order of their own."""
 MOST_TRENDS = 6
+MOST_POINTS = 100
+"""Epochs; of more, lines and bands alone are drawn, and points where no line is."""
 UNLISTED = "(not listed)"
 _LONGEST_NAME = 40
 _UNDRAWABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no place for; the drawing library ends the process over it."""
+TIMES = {"format": "%-d %b %Y", "labelOverlap": True, "labelSeparation": 12, "tickCount": 3}
+"""The axis of a chart over time."""
 _ORDERED = ("boolean", "number", "ordinal")
 _GAPS = "break-paths-filter-domains"
 
 
-def shares_chart(release: Release, palette: Palette = PAPER) -> Spec | None:
-    """Return the chart of a release's largest shares with their intervals; None if withheld."""
+Names = Mapping[tuple[type, Label | None], str]
+"""Of values, by type and value."""
+
+
+def shares_chart(
+    release: Release,
+    palette: Palette = PAPER,
+    width: int = 560,
+    label_width: int = 260,
+    title: str | None = None,
+) -> Spec | None:
+    """Return the chart of a release's largest shares with their intervals; None if withheld.
+
+    Args:
+        release: What is drawn.
+        palette: Its colours.
+        width: Of the room for the shares, in pixels.
+        label_width: Most that names take beside it, in pixels.
+        title: What the picture says of itself, where it may go without its page.
+    """
     entries = shown_entries(release)
     if not entries:
         return None
+    names = names_of(release)
     rows = [
         {
-            "value": shown(entry.value),
+            "value": names[type(entry.value), entry.value],
             "share": entry.share,
             "low": entry.interval[0] if entry.interval else None,
             "high": entry.interval[1] if entry.interval else None,
             "text": in_percent(entry.share),
+            "end": max(0.0, entry.interval[1] if entry.interval else entry.share or 0.0),
         }
         for entry in entries
     ]
     level = release.estimates.level if release.estimates else 0.95
-    y = {"field": "value", "type": "nominal", "sort": None, "title": None}
+    y = {
+        "field": "value",
+        "type": "nominal",
+        "sort": None,
+        "title": None,
+        "axis": {"labelLimit": label_width},
+    }
     x = {"field": "share", "type": "quantitative", "title": f"share, with {level:.0%} interval"}
-    axis = {"axis": {"format": ".0%", "tickCount": 7, "labelOverlap": True}}
+    axis = {"axis": {"format": ".0%", "tickCount": max(3, width // 80), "labelOverlap": True}}
     marks: list[dict[str, Any]] = [
         {
             "mark": {
@@ -87,22 +119,31 @@ def shares_chart(release: Release, palette: Palette = PAPER) -> Spec | None:
             },
             "encoding": {
                 "y": y,
-                "x": {"field": "high", "type": "quantitative"},
+                "x": {"field": "end", "type": "quantitative"},
                 "text": {"field": "text"},
             },
         },
     ]
-    parts = {"data": {"values": rows}, "width": 560, "height": {"step": 24}, "layer": marks}
-    return spec(parts, palette)
+    parts = {"data": {"values": rows}, "width": width, "height": {"step": 24}, "layer": marks}
+    return spec(parts if title is None else parts | titled(title, palette), palette)
 
 
-def trend_chart(history: Sequence[Release], palette: Palette = PAPER) -> Spec | None:
+def titled(title: str, palette: Palette) -> Spec:
+    """Return what puts a title above a chart."""
+    look = {"anchor": "start", "color": palette.quiet, "fontSize": 12, "fontWeight": "normal"}
+    return {"title": {"text": title, **look}}
+
+
+def trend_chart(
+    history: Sequence[Release], palette: Palette = PAPER, columns: int = 2
+) -> Spec | None:
     """Return small charts of the largest shares over time, with their intervals as bands.
 
     Args:
         history: Releases of one metric and version, at most one per epoch, oldest first. Epochs
             between them that are missing or withheld show as gaps.
         palette: Its colours.
+        columns: How many small charts stand side by side.
 
     Returns:
         None with fewer than two published ones.
@@ -110,16 +151,20 @@ def trend_chart(history: Sequence[Release], palette: Palette = PAPER) -> Spec | 
     published = [release for release in history if release.estimates is not None]
     if len(published) < 2:
         return None
-    names = [entry.value for entry in shown_entries(published[-1])[:MOST_TRENDS]]
-    rows = [row for name in names for row in _trend_rows(name, history)]
+    names = names_of(published[-1])
+    values = [entry.value for entry in largest(published[-1], MOST_TRENDS)]
+    rows = [row for value in values for row in _trend_rows(value, names, history)]
     x = {
         "field": "day",
         "type": "temporal",
         "title": None,
         "scale": {"type": "utc"},
-        "axis": {"format": "%d %b %Y", "labelOverlap": True, "tickCount": 4},
+        "axis": TIMES,
     }
     y_axis = {"format": ".0%", "tickCount": 4}
+    crowded = len(history) > MOST_POINTS
+    pointed: dict[str, Any] = {"transform": [{"filter": "datum.alone"}]} if crowded else {}
+    lines_alone = crowded and not any(row["alone"] and row["share"] is not None for row in rows)
     y = {"field": "share", "type": "quantitative", "title": None, "axis": y_axis}
     marks = [
         {
@@ -138,6 +183,7 @@ def trend_chart(history: Sequence[Release], palette: Palette = PAPER) -> Spec | 
         {  # an epoch between two gaps has no band
             "mark": {"type": "rule", "color": palette.accent, "opacity": 0.5},
             "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}},
+            **pointed,
         },
         {
             "mark": {
@@ -148,15 +194,17 @@ def trend_chart(history: Sequence[Release], palette: Palette = PAPER) -> Spec | 
                 "opacity": 1,
             },
             "encoding": {"x": x, "y": y},
+            **pointed,
         },
     ]
+    order = [names[type(value), value] for value in values]
     return spec(
         {
             "data": {"values": rows},
-            "columns": 2,
-            "facet": {"field": "value", "type": "nominal", "sort": [shown(n) for n in names]},
-            "spec": {"width": 280, "height": 90, "layer": marks},
-            "resolve": {"scale": {"y": "independent"}},
+            "columns": columns,
+            "facet": {"field": "value", "type": "nominal", "sort": order},
+            "spec": {"width": 280, "height": 90, "layer": marks[:2] if lines_alone else marks},
+            "resolve": {"scale": {"y": "independent"}, "axis": {"x": "independent"}},
         },
         palette,
     )
@@ -180,8 +228,8 @@ def draw(release: Release, history: Sequence[Release]) -> Drawn:
     return Drawn(_svg(shares_chart(release)), _svg(trend_chart(history)))
 
 
-def shown_entries(release: Release) -> list[Estimate]:
-    """Return the entries that a chart has room for, largest first; unlisted strings last.
+def shown_entries(release: Release, most: int = MOST_SHARES) -> list[Estimate]:
+    """Return the entries that there is room for, largest first; unlisted strings last.
 
     Values that have an order of their own keep it where all of them fit.
     """
@@ -189,24 +237,53 @@ def shown_entries(release: Release) -> list[Estimate]:
     if estimates is None:
         return []
     entries = [entry for entry in estimates.entries if entry.share is not None]
-    if len(entries) > MOST_SHARES or release.type not in _ORDERED:
+    if release.type in _ORDERED and len(entries) <= max(most, MOST_IN_ORDER):
+        most = len(entries)
+    else:
         entries.sort(key=lambda entry: -(entry.share or 0.0))
-    entries = entries[:MOST_SHARES]
+    entries = entries[:most]
     if estimates.other is not None and estimates.other.share is not None:
         entries.append(estimates.other)
     return entries
 
 
+def largest(release: Release, most: int) -> list[Estimate]:
+    """Return the entries with the largest shares, in the order of `shown_entries`."""
+    entries = shown_entries(release)
+    kept = sorted(entries, key=lambda entry: -(entry.share or 0.0))[:most]
+    return [entry for entry in entries if any(entry is each for each in kept)]
+
+
+def names_of(release: Release) -> Names:
+    """Return what values are called in charts and tables: no two of them alike."""
+    entries = () if release.estimates is None else release.estimates.all_entries
+    names: dict[tuple[type, Label | None], str] = {}
+    taken: set[str] = set()
+    for entry in entries:
+        name, number = shown(entry.value), 1
+        while name in taken:  # long ones, alike as far as they are shown
+            number += 1
+            name = f"{shown(entry.value)} ({number})"
+        names[type(entry.value), entry.value] = name
+        taken.add(name)
+    return names
+
+
 def shown(value: Label | None) -> str:
     """Return a value as people read it, cut if it is very long."""
+    text = whole(value)
+    if len(text) > _LONGEST_NAME:
+        text = text[: _LONGEST_NAME - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return text
+
+
+def whole(value: Label | None) -> str:
+    """Return a value as people read it, however long."""
     if value is None:
         return UNLISTED
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", str(value))
-    if len(text) > _LONGEST_NAME:
-        text = text[: _LONGEST_NAME - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    return text
+    return _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", str(value))
 
 
 def in_percent(share: float | None) -> str:
@@ -225,37 +302,41 @@ def _svg(chart: Spec | None) -> str | None:
     return None if chart is None else svg_of(chart)
 
 
-def _trend_rows(name: Label | None, history: Sequence[Release]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+def days_and_gaps(history: Sequence[Release]) -> Iterator[tuple[str, int | None]]:
+    """Yield the first day of each release with its place, and of each run of missing epochs None.
+
+    Args:
+        history: Releases of one metric, at most one per epoch, oldest first.
+    """
     due: date | None = None
-    for release in history:
+    for place, release in enumerate(history):
         first, last = (date.fromisoformat(d) for d in (release.first_day, release.last_day))
         if due is not None and first > due:
-            rows.append(_gap(name, due))
+            yield due.isoformat(), None
         due = last + timedelta(days=1)
-        entry = _entry(release, name)
+        yield first.isoformat(), place
+
+
+def _trend_rows(
+    value: Label | None, names: Names, history: Sequence[Release]
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for day, place in days_and_gaps(history):
+        row = {"value": names[type(value), value], "day": day, "alone": False}
+        entry = None if place is None else entry_of(history[place], value)
         if entry is None or entry.share is None or entry.interval is None:
-            rows.append(_gap(name, first))
+            rows.append(row | dict.fromkeys(("share", "low", "high")))
             continue
         low, high = entry.interval
-        rows.append(
-            {
-                "value": shown(name),
-                "day": first.isoformat(),
-                "share": entry.share,
-                "low": low,
-                "high": high,
-            }
-        )
+        rows.append(row | {"share": entry.share, "low": low, "high": high})
+    ends = [None, *(row["share"] for row in rows), None]
+    for place, row in enumerate(rows):
+        row["alone"] = ends[place] is None and ends[place + 2] is None
     return rows
 
 
-def _gap(name: Label | None, day: date) -> dict[str, Any]:
-    nothing = dict.fromkeys(("share", "low", "high"))
-    return {"value": shown(name), "day": day.isoformat()} | nothing
-
-
-def _entry(release: Release, name: Label | None) -> Estimate | None:
+def entry_of(release: Release, name: Label | None) -> Estimate | None:
+    """Return the entry of a value; None if the release has none."""
     estimates = release.estimates
     if estimates is None:
         return None

@@ -100,7 +100,7 @@ def read(path: Path) -> Release:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:
             raise DocumentError(f"{path.name}: schema", f"must be {SCHEMA}", document["schema"])
-        release = _release(document)
+        release = from_document(document)
         place = (path.parent.name, path.stem)
         if place != (release.metric, f"{release.epoch}.{release.fingerprint}"):
             # A valid signature says who wrote it, not that this is where it belongs.
@@ -114,7 +114,12 @@ def read(path: Path) -> Release:
         raise DocumentError(path.name, f"must be a release ({error!r})", str(path)) from error
 
 
-def _release(document: dict[str, Any]) -> Release:
+def from_document(document: dict[str, Any]) -> Release:
+    """Return the release that a document of this schema is.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is none.
+    """
     privacy, spent = document["privacy"], document["lifetime_epsilon"]
     same = ("project", "metric", "question", "epoch", "first_day", "last_day", "fingerprint")
     more = ("type", "published_on", "closed_early", "status", "min_reports", "code_version")

@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from estimator.due import close_due
     from estimator.ledger.spending import Prices
+    from estimator.previews import renew
     from estimator.publish import publish_due
     from estimator.publish_figures import note
     from estimator.schedule import progress_log
@@ -71,5 +72,8 @@ def run(args: argparse.Namespace) -> int:
                     memos=Prices.of(versions.metrics.values()).memos,
                 )
 
-        run_schedule(publish, args.every, survey, notify)
+        def preview() -> None:
+            renew(source, directory, time.time())
+
+        run_schedule(publish, args.every, survey, notify, preview)
     return 0

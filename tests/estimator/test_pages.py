@@ -131,6 +131,31 @@ def test_long_lists_are_cut_and_say_so(metrics, tally_of) -> None:
     assert (shown(True), shown(False), shown(None)) == ("yes", "no", "(not listed)")
 
 
+def test_long_values_that_begin_alike_stay_two_in_charts_and_tables(metrics, tally_of) -> None:
+    long = "https://example.org/" + "a" * 40
+    theme = metrics["theme"]._replace(labels=(long + "1", long + "2", "dark", long + "3"))
+    history = [released(theme, tally_of(theme, 9000, SHARES), WEEK + i) for i in range(3)]
+    cut = shown(long)
+    named = {f"{cut}", f"{cut} (2)", f"{cut} (3)", "dark"}
+    bars = shares_chart(history[-1])["data"]["values"]
+    assert len(bars) == 4 and {bar["value"] for bar in bars} == named
+    rows = trend_chart(history)["data"]["values"]
+    assert len(rows) == 12 and {row["value"] for row in rows} == named
+    assert f'<th scope="row">{cut} (2)</th>' in shown_page(history[-1], history)
+
+
+def test_trends_are_of_the_largest_shares_in_the_order_of_their_values(metrics, tally_of) -> None:
+    theme = metrics["theme"]
+    release = released(theme, tally_of(theme, 9000, SHARES))
+    shares = [0.0, 0.01, 0.0, 0.0, 0.0, 0.3, 0.2, 0.1, 0.15, 0.24]
+    entries = tuple(
+        Estimate(hour, share, 0.01, 0.01, (share, share)) for hour, share in enumerate(shares)
+    )
+    hours = replace(release, type="ordinal", estimates=replace(release.estimates, entries=entries))
+    facets = trend_chart([hours, replace(hours, first_day="2026-12-07", last_day="2026-12-13")])
+    assert facets["facet"]["sort"] == ["1", "5", "6", "7", "8", "9"]
+
+
 def test_a_page_warns_of_reports_that_do_not_look_honest(series) -> None:
     spent = lifetime([1_000_000, 3_000_000], 24_000_000)
     odd = replace(series[-1], plausibility=Plausibility(9.0, 1e-12, 0.5), lifetime=spent)

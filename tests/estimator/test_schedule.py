@@ -116,22 +116,22 @@ import threading
 from estimator import schedule
 
 schedule._NOTIFY_AFTER_SECONDS = 0.0
-begun, hangs = threading.Event(), threading.Event()
+begun, hangs = threading.Semaphore(0), threading.Event()
 
 def publish():
-    if begun.is_set():
+    if begun.acquire(timeout=100) and begun.acquire(timeout=100):
         print("published beside", flush=True)
     return []
 
-def notify():
-    begun.set()
+def hang():
+    begun.release()
     hangs.wait(100)
 
-schedule.run(publish, 0.1, notify=notify)
+schedule.run(publish, 0.1, notify=hang, preview=hang)
 """
 
 
-def test_publishing_goes_on_while_a_digest_hangs():
+def test_publishing_goes_on_while_a_digest_and_a_preview_hang():
     process = subprocess.Popen(
         [sys.executable, "-c", BESIDE],
         stdout=subprocess.PIPE,

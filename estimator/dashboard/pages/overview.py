@@ -7,6 +7,7 @@ from client_sdk.metric import Metric
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import Standing, standing
 from estimator.estimate import Estimate
+from estimator.releases import telling
 from estimator.releases.alarms import alarms
 from estimator.releases.release import Release
 
@@ -62,12 +63,6 @@ def overview(inputs: Inputs) -> Overview:
     return Overview(None if registry is None else registry.project, found, rows)
 
 
-def heading(question: str) -> str:
-    """Return the first sentence of a question: what is asked, without why and who looks."""
-    asked, mark, _ = question.partition("?")
-    return asked + mark
-
-
 def _rows(asked: dict[str, Metric], latest: dict[str, Release]) -> Iterator[Row]:
     for name, metric in asked.items():
         yield _row(name, metric.question, latest.get(name), asked=True)
@@ -78,7 +73,7 @@ def _rows(asked: dict[str, Metric], latest: dict[str, Release]) -> Iterator[Row]
 
 def _row(name: str, question: str, release: Release | None, *, asked: bool) -> Row:
     found = () if release is None else tuple(alarms(release))
-    return Row(name, heading(question), release, _top(release), found, asked)
+    return Row(name, telling.asked(question)[0], release, _top(release), found, asked)
 
 
 def _top(release: Release | None) -> Estimate | None:

@@ -10,6 +10,7 @@ from estimator.dashboard.pages.device import answer as device_answer
 from estimator.dashboard.pages.guard import guarded
 from estimator.dashboard.pages.ingest import day, ingest_chart, refusals_chart
 from estimator.dashboard.pages.inputs import Inputs
+from estimator.dashboard.pages.metric_addresses import add_metric_addresses
 from estimator.dashboard.pages.operations import WORDS, operations
 from estimator.dashboard.pages.overview import overview
 from estimator.dashboard.pages.pictures import picture
@@ -82,4 +83,5 @@ def pages(inputs: Inputs, access: Access) -> Blueprint:
     def show_registry() -> str:
         return render_template("registry.html", page=questions(inputs))
 
+    add_metric_addresses(blueprint, inputs)
     return blueprint

@@ -28,10 +28,12 @@ from estimator.estimate import estimate
 from estimator.ledger.lifetime import lifetime
 from estimator.ledger.spending import Prices
 from estimator.plausibility import Plausibility, judge
+from estimator.previews import renew
 from estimator.publish_figures import note
 from estimator.releases import failures
 from estimator.releases.files import write
 from estimator.releases.release import Release, compose, compose_pooled
+from estimator.source import StoreSource
 from tests.aggregator.conftest import NOW, World, make_world
 from tests.estimator.conftest import expected_tally, other_version
 
@@ -139,6 +141,7 @@ def showcase(redis_url: str, directory: Path, releases: Path) -> World:
     _report(world)
     _note_a_day(world)
     _keep_a_log(world)
+    renew(StoreSource(world.store, world.catalogue), directory / "releases", NOW - 300)
     return world
 
 
@@ -190,7 +193,7 @@ def _release(metric: Metric, epoch: int, n: int, rng: np.random.Generator) -> Re
     seen: Plausibility = judge(metric.mechanism, tally, ())
     if metric.name == "home_page" and epoch == max(_epochs(metric)):
         seen = replace(seen, popcount_z=9.3, popcount_p=1e-12)
-    spent = lifetime(rng.integers(0, 300, 500) * 1_000_000, 400_000_000)
+    spent = lifetime(rng.integers(0, 300, 24_000) * 1_000_000, 400_000_000)
     return compose(
         metric, "shop-app", epoch, estimate(metric, tally), seen, spent, now=NOW - 86_400
     )

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from estimator.dashboard.looking_ahead import look
+from estimator.dashboard.published import Published
 from estimator.dashboard.shelf import Shelf
+from tests.estimator.dashboard.conftest import Desk
 
 PRINT = "0123456789abcdef"
 
@@ -102,3 +105,17 @@ def test_a_text_that_names_no_metric_reaches_no_file(tmp_path: Path) -> None:
     assert shelf.metrics() == ["theme"]
     assert Shelf(tmp_path / "nowhere").metrics() == []
     assert Shelf(tmp_path / "nowhere").entries("theme") == ()
+
+
+def test_looking_ahead_reads_what_the_overview_asks_for(full: Desk, caplog) -> None:
+    shelf = Shelf(full.releases)
+    published = Published(shelf)
+    look(published)
+    latest = {release.metric: release.epoch for release in published.every_latest()}
+    assert latest == {"home_page": "2026-12-02", "smokes": "once", "theme": "2026-W51"}
+    assert caplog.records == []
+    for path in full.releases.glob("theme/2026-W51.*.json"):
+        path.write_text("{}")
+    look(published)
+    (record,) = caplog.records
+    assert "could not look ahead" in record.getMessage()

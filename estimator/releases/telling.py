@@ -1,0 +1,217 @@
+"""What a release says, in words that its own page and the dashboard share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from estimator.errors import NotPublishable
+from estimator.estimate import Estimate, Estimates
+from estimator.releases.across_epochs import AcrossEpochs, change
+from estimator.releases.charts import Names, in_percent, in_points, names_of, whole
+from estimator.releases.release import Privacy, Release
+
+Facts = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One value's figures as they are shown.
+
+    Attributes:
+        value: Its name, as in the charts.
+        whole: Its name, however long.
+        share: In percent, as all others here.
+        error: Standard error.
+        interval: Of this value by itself.
+        significant: "yes" or "no", judged over all values at once.
+        change: Since the release before, in percentage points; * if significant; "" if unknown.
+        negative: Whether the share is below zero.
+    """
+
+    value: str
+    whole: str
+    share: str
+    error: str
+    interval: str
+    significant: str
+    change: str
+    negative: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """The figures of a release.
+
+    Attributes:
+        rows: One per value that is shown.
+        since: Epoch of the release before; None: there is none to compare with.
+        hidden: How many smaller values are not shown.
+    """
+
+    rows: tuple[Row, ...]
+    since: str | None
+    hidden: int
+
+
+def table(release: Release, entries: Sequence[Estimate], history: Sequence[Release]) -> Table:
+    """Return the figures of some entries, with changes since the last release before.
+
+    Args:
+        release: A published one.
+        entries: Of the release.
+        history: Releases that are comparable with it, oldest first.
+    """
+    moved = _change(release, history)
+    changes = {} if moved is None else _changes(moved)
+    names = names_of(release)
+    listed = 0 if release.estimates is None else len(release.estimates.all_entries)
+    return Table(
+        rows=tuple(_row(entry, names, changes) for entry in entries),
+        since=None if moved is None else moved.epochs[0],
+        hidden=listed - len(entries),
+    )
+
+
+def asked(question: str) -> tuple[str, str]:
+    """Return what a question asks, and then why and who looks, which may be empty."""
+    heading, mark, reason = question.partition("?")
+    return heading + mark, reason.strip()
+
+
+def days(release: Release) -> str:
+    """Return which days a release is about and when it was published."""
+    covered = release.first_day
+    if release.last_day != release.first_day:
+        covered += f" to {release.last_day}"
+    early = "; closed early, so it covers the part before that" if release.closed_early else ""
+    return f"{covered} (UTC), published {release.published_on}{early}"
+
+
+def summary(release: Release, estimates: Estimates) -> str:
+    """Return the release in a sentence or two."""
+    devices = f"{estimates.n:,} devices reported."
+    listed = [entry for entry in estimates.entries if entry.share is not None and entry.interval]
+    if not listed:
+        return devices
+    top = max(listed, key=lambda entry: entry.share or 0.0)
+    low, high = top.interval or (0.0, 0.0)
+    return (
+        f"{devices} The largest estimated share is \N{LEFT DOUBLE QUOTATION MARK}"
+        f"{names_of(release)[type(top.value), top.value]}"
+        f"\N{RIGHT DOUBLE QUOTATION MARK}: {in_percent(top.share)}, probably between "
+        f"{in_percent(low)} and {in_percent(high)}."
+    )
+
+
+def sureness(release: Release, estimates: Estimates) -> Facts:
+    """Return what says how sure the figures are."""
+    facts = [("Reports", f"{estimates.n:,}")]
+    inclusion = release.channels.inclusion
+    if inclusion is not None and inclusion < 1:
+        facts.append(("Sample", f"one device in {1 / inclusion:.3g} is asked in each epoch"))
+    half = estimates.half_width
+    if half is not None:
+        points = f"\N{PLUS-MINUS SIGN} {in_points(half)} percentage points"
+        facts.append(("Widest interval", points))
+    effects = [entry.design_effect for entry in estimates.entries if entry.design_effect]
+    if effects:
+        facts.append(
+            (
+                "Price of privacy",
+                f"as precise as about {round(estimates.n / min(effects)):,} answers without noise, "
+                "at best",
+            )
+        )
+    if estimates.worst_shift is not None:
+        facts.append(
+            (
+                "If 1 % of reports are fakes",
+                f"a share may be off by up to {in_points(estimates.worst_shift)} percentage points "
+                "more",
+            )
+        )
+    facts.append(
+        ("Sum of negative estimates", f"{in_percent(estimates.negative_mass)} (noise around zero)")
+    )
+    facts.append(("Method", estimates.method))
+    return facts
+
+
+def cost(given: Privacy) -> Facts:
+    """Return what one device gave for a metric."""
+    facts = [("Of one report", f"epsilon {given.epsilon:.4g}")]
+    if given.epsilon_permanent is not None and given.distinct_values is not None:
+        facts.append(
+            (
+                "Of all reports, ever",
+                f"epsilon {given.epsilon_permanent:.4g} for each of {given.distinct_values} "
+                "distinct values, between histories that change at the same times",
+            )
+        )
+        fresh = given.epsilon_instantaneous
+        facts.append(
+            (
+                "Whether a value changed",
+                "not protected"
+                if fresh is None
+                else f"not protected beyond epsilon {fresh:.4g} per report",
+            )
+        )
+    return facts
+
+
+def lives(release: Release) -> Facts:
+    """Return what devices had spent on all metrics by then, if it tells."""
+    spent = release.lifetime
+    if spent is None or spent.highest is None:
+        return []
+    return [
+        (
+            "Lifetime, all metrics",
+            f"{spent.devices:,} devices have spent: median epsilon {spent.median:.4g}, highest "
+            f"{spent.highest:.4g}; no device may pass {spent.cap:g}",
+        )
+    ]
+
+
+def caveats(release: Release) -> list[str]:
+    """Return what the figures are not: of the document's caveats those about no field of it."""
+    return [caveat for caveat in release.caveats if "`" not in caveat]
+
+
+def _row(entry: Estimate, names: Names, changes: Mapping[object, str]) -> Row:
+    ends = entry.interval
+    key = (type(entry.value), entry.value)
+    return Row(
+        value=names[key],
+        whole=whole(entry.value),
+        share=in_percent(entry.share),
+        error=in_percent(entry.standard_error),
+        interval=f"{in_percent(ends[0])} to {in_percent(ends[1])}" if ends else "",
+        significant="yes" if entry.significant else "no",
+        change=changes.get(key, ""),
+        negative=(entry.share or 0.0) < 0,
+    )
+
+
+def _change(release: Release, history: Sequence[Release]) -> AcrossEpochs | None:
+    before = [other for other in history if other.last_day < release.first_day]
+    if not before:
+        return None
+    try:
+        return change(before[-1], release)
+    except NotPublishable:  # withheld, or of other values
+        return None
+
+
+def _changes(moved: AcrossEpochs) -> dict[object, str]:
+    return {
+        (type(entry.value), entry.value): (
+            f"{in_points(entry.share)} \N{PLUS-MINUS SIGN} {in_points(_half(entry.interval))}"
+            f"{' *' if entry.significant else ''}"
+        )
+        for entry in moved.entries
+    }
+
+
+def _half(interval: tuple[float, float]) -> float:
+    return (interval[1] - interval[0]) / 2
