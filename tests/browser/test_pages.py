@@ -23,6 +23,11 @@ pytestmark = pytest.mark.slow
 
 PAGES = {
     "overview": "/",
+    "metric": "/metrics/theme",
+    "metric with an alarm": "/metrics/home_page?epochs=365",
+    "hostile metric": "/metrics/hostile.names",
+    "withheld metric": "/metrics/crashed",
+    "new metric": "/metrics/beta",
     "privacy": "/privacy",
     "device": "/privacy/device",
     "operations": "/operations",
