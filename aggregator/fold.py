@@ -5,10 +5,10 @@ stands where it was read, so racing or dying ones lose work, never reports.
 """
 
 import logging
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,16 @@ _GENERATION_SECONDS = 60.0
 
 _REWRITE_SECONDS = 60
 """Between two looks whether the append-only file is to be rewritten again."""
+
+
+class Stop(Protocol):
+    """What an Event has of this."""
+
+    def is_set(self) -> bool:
+        """Say whether to stop."""
+
+    def wait(self, seconds: float, /) -> bool:
+        """Wait for that, at most so long."""
 
 
 class Folder:
@@ -59,7 +69,7 @@ class Folder:
         self._rewrite_asked_at = float("-inf")
         self._rewrite_refusal: str | None = None
 
-    def run(self, stop: threading.Event, interval_seconds: float) -> None:
+    def run(self, stop: Stop, interval_seconds: float) -> None:
         """Fold until `stop` is set; outages of the store are logged and waited for.
 
         Raises the store's generation on the way, being what runs wherever reports are counted,

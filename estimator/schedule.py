@@ -1,17 +1,16 @@
 """The schedule: publish what is due, every so often, until SIGTERM or Ctrl-C."""
 
 import logging
-import signal
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from types import FrameType
 
-from apscheduler.schedulers.blocking import BlockingScheduler
+from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from aggregator.connection import StoreUnavailable
+from aggregator.machine.signals import ending
 from client_sdk.errors import SottovoceError
 from estimator.publish import Outcome
 
@@ -29,10 +28,6 @@ NOTIFY_MINUTES = 5
 """Between two looks at whether a digest is due or waits; at full hours, UTC, among others."""
 _NOTIFY_AFTER_SECONDS = 10.0
 """From the start on, so that a digest tells what the first tick has made up for."""
-
-
-class _Stop(Exception):
-    """Ends the scheduler's main loop from a signal handler."""
 
 
 def tick(publish: Callable[[], Iterable[Outcome]]) -> None:
@@ -109,7 +104,7 @@ def run(
     Ticks never overlap: those missed while one was running are made up for by a single one. A
     tick that is running when the signal comes is finished first. Main thread only.
     """
-    scheduler = BlockingScheduler(timezone=UTC)
+    scheduler = BackgroundScheduler(timezone=UTC)
     now = datetime.now(UTC)
     jobs: list[tuple[Callable[..., None], Callable[[], object], object, datetime]] = [
         (tick, publish, IntervalTrigger(seconds=every_seconds, timezone=UTC), now),
@@ -129,19 +124,10 @@ def run(
             max_instances=1,
             misfire_grace_time=None,
         )
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        for number in before:
-            signal.signal(number, _stop)
+    with ending() as told:
         scheduler.start()
-    except _Stop:
-        log.info("stopping")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if scheduler.running:
+        try:
+            told.wait()
+            log.info("stopping")
+        finally:
             scheduler.shutdown(wait=True)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise _Stop

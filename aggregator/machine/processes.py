@@ -2,16 +2,16 @@
 
 import logging
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Self
 
 from aggregator.machine.child import Child, end
+from aggregator.machine.signals import ending
 
 _log = logging.getLogger(__name__)
 
@@ -93,23 +93,13 @@ class Supervisor:
         Returns:
             The signal's number; None if `healthy()` turned false.
         """
-        received: list[int] = []
-
-        def note(number: int, frame: FrameType | None) -> None:
-            received.append(number)
-
-        previous = {
-            number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            # Polled: an Event that is set from a handler can deadlock with the wait it interrupts.
-            while not received and healthy():
-                time.sleep(_POLL_SECONDS)
-        finally:
-            self.stop()
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-        return received[0] if received else None
+        with ending() as told:
+            try:
+                while healthy() and not told.wait(_POLL_SECONDS):
+                    pass
+            finally:
+                self.stop()
+        return told.number
 
     def _keep_running(self) -> None:
         while not self._stopping.wait(_POLL_SECONDS):

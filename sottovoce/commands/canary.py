@@ -7,8 +7,6 @@ directory that `sottovoce schedule` publishes to. Settings come from the environ
 
 import argparse
 import logging
-import signal
-import threading
 
 EVERY_SECONDS = 300.0
 """Between two looks at whether the day's devices have begun."""
@@ -30,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from aggregator.keyring.keys import Keys
+    from aggregator.machine.signals import ending
     from sottovoce.canary import Canary
     from sottovoce.connect import connect
     from sottovoce.system import releases_directory
@@ -48,17 +47,19 @@ def run(args: argparse.Namespace) -> int:
         releases_directory(),
         settings.canary_devices,
     )
-    stop = threading.Event()
-    if not args.once:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-    while True:
-        try:
-            for name, done in canary.run().items():
-                log.info("%s: %d reports of known truth are delivered", name, done)
-        except (OSError, ValueError) as error:
-            if args.once:
-                raise
-            log.warning("the canary could not report, next try in a while: %s", error)
-        if args.once or stop.wait(EVERY_SECONDS):
-            return 0
+
+    def report() -> None:
+        for name, done in canary.run().items():
+            log.info("%s: %d reports of known truth are delivered", name, done)
+
+    if args.once:
+        report()
+        return 0
+    with ending() as stop:
+        while not stop.is_set():
+            try:
+                report()
+            except (OSError, ValueError) as error:
+                log.warning("the canary could not report, next try in a while: %s", error)
+            stop.wait(EVERY_SECONDS)
+    return 0

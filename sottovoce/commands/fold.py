@@ -6,8 +6,6 @@ only if no other did it first. Settings come from the environment.
 
 import argparse
 import logging
-import signal
-import threading
 import time
 
 
@@ -17,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from aggregator.fold import Folder
+    from aggregator.machine.signals import ending
     from sottovoce.connect import admin_log, connect
 
     settings, store, _ = connect()
@@ -47,8 +46,6 @@ def run(args: argparse.Namespace) -> int:
     if args.once:
         print(f"{folder.fold_once()} reports folded")
         return 0
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    folder.run(stop, settings.fold_interval_seconds)
+    with ending() as stop:
+        folder.run(stop, settings.fold_interval_seconds)
     return 0

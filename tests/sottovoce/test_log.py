@@ -112,8 +112,7 @@ def test_folding_goes_on_with_a_log_that_cannot_be_read(
 ) -> None:
     place.log.mkdir()
     stops = iter((False, True))
-    monkeypatch.setattr("threading.Event.is_set", lambda event: next(stops, True))
-    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("aggregator.machine.signals.Ending.is_set", lambda event: next(stops, True))
     assert main(["fold"]) == 0
     assert "log was not read" in capsys.readouterr().err
 
@@ -128,8 +127,7 @@ def test_the_fold_worker_tells_the_store_every_minute(
     assert "not seen this log yet" in verified(capsys)[1]
     stops = iter((False, True))
     with monkeypatch.context() as once:
-        once.setattr("threading.Event.is_set", lambda event: next(stops, True))
-        once.setattr("signal.signal", lambda *_: None)
+        once.setattr("aggregator.machine.signals.Ending.is_set", lambda event: next(stops, True))
         assert main(["fold"]) == 0
     status, told = verified(capsys)
     assert status == 0 and "note" not in told
