@@ -354,6 +354,15 @@ def test_older_epochs_and_released_ones_have_no_preview_beside_them(shop: Desk) 
     assert "provisional" not in page.text
 
 
+def test_a_name_that_is_none_leads_out_of_no_folder(shop: Desk) -> None:
+    place = next(previews.places(shop.releases))
+    (shop.releases / ".previews" / place.name).write_bytes(place.read_bytes())
+    epoch, fingerprint, _ = place.name.split(".")
+    query = f"epoch={epoch}&fingerprint={fingerprint}"
+    assert status(shop, f"/metrics/{place.parent.name}/preview.svg?{query}") == 200
+    assert status(shop, f"/metrics/%2e%2e/preview.svg?{query}") == 404
+
+
 def test_a_metric_without_a_release_shows_its_first_epoch_so_far(shop: Desk) -> None:
     (found,) = previews.shown(shop.releases, "theme")
     previews.put(Preview(replace(found.release, metric="beta"), 1.0), shop.releases)
