@@ -81,8 +81,11 @@ class Entry:
         if not isinstance(document, dict) or document.keys() != _FIELDS:
             raise ValueError("fields")
         entry = cls(**document)
-        if type(entry.sequence) is not int or not isinstance(entry.mac, str):
-            raise ValueError("sequence or mac")
+        words = (entry.time, entry.act, entry.who, entry.host, entry.previous, entry.mac)
+        if type(entry.sequence) is not int or not isinstance(entry.details, dict):
+            raise ValueError("sequence or details")
+        if not all(isinstance(word, str) for word in words):
+            raise ValueError("a text")
         return entry
 
 

@@ -17,7 +17,16 @@ from aggregator.keyring.keys import KeySource
 from estimator.dashboard.problems import ReadProblem
 
 SESSION_HOURS = 12
-_OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
+_OF_PROXIES = (
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Port",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Server",
+    "X-Real-IP",
+)
 _SESSION_KEY = b"sottovoce dashboard sessions v1"
 _READER = "reader"
 

@@ -81,6 +81,34 @@ def test_logging_in_works_by_keyboard_alone_and_leads_back(
     assert_sound(seen)
 
 
+def test_over_plain_http_own_forms_are_taken_and_those_of_other_sites_refused(
+    shop: Desk, site: Site, visit: Open
+) -> None:
+    """Browsers then say nothing of who sends but the origin, and that only if pages let them."""
+    _, key = shop.read_key()
+    address = site(shop.plain_app(open_here=False)).replace("127.0.0.1", "dashboard.test")
+    other = Flask("other")
+    form = f'<form method="post" action="{address}/%s"><button>Go</button></form>'
+    other.add_url_rule("/<name>", view_func=lambda name: form % name)
+    elsewhere = site(other).replace("127.0.0.1", "elsewhere.test")
+    page = visit(address).page
+    page.get_by_label("Read key").fill(key)
+    with page.expect_request("**/login") as sent, page.expect_navigation():
+        page.get_by_role("button").click()
+    assert "sec-fetch-site" not in sent.value.all_headers()
+    assert page.url == f"{address}/"
+    for name in ("login", "logout"):
+        page.goto(f"{elsewhere}/{name}")
+        with page.expect_navigation() as led:
+            page.get_by_role("button").click()
+        assert led.value.status == 400 and page.url == f"{address}/{name}"
+    page.goto(address)
+    assert page.get_by_role("heading", name="Overview").is_visible()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Log out").click()
+    assert urlsplit(page.url).path == "/login"
+
+
 @pytest.mark.parametrize("address", DOCUMENTS)
 def test_documents_for_programs_can_be_looked_at_too(
     shop: Desk, site: Site, visit: Open, address: str

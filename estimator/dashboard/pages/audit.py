@@ -67,12 +67,16 @@ def audit(log: AdminLog, heads: Mapping[str, Head] | None) -> Audit:
 
 
 def _line(entry: Entry) -> Line:
-    details = "; ".join(f"{name}: {_short(value)}" for name, value in entry.details.items())
-    hidden = _DEVICE.sub("(hidden)", details)
-    cut = hidden if len(hidden) <= _LONGEST else hidden[:_LONGEST] + " …"
-    return Line(str(entry.time), f"{entry.who}@{entry.host}", str(entry.act), cut)
+    details = "; ".join(f"{_short(name)}: {_short(value)}" for name, value in entry.details.items())
+    who = f"{entry.who}@{entry.host}"
+    return Line(*(_shown(_short(text)) for text in (entry.time, who, entry.act)), _shown(details))
+
+
+def _shown(text: str) -> str:
+    hidden = _DEVICE.sub("(hidden)", text)
+    return hidden if len(hidden) <= _LONGEST else hidden[:_LONGEST] + " …"
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value)  # escapes what would turn a line around or break it
+    text = json.dumps(value)  # escapes what would turn a line around or break it, or the page
     return text[1:-1] if isinstance(value, str) else text

@@ -154,7 +154,9 @@ def _chart(
 ) -> Spec | None:
     if not any(slot.accepted is not None for slot in known.slots):
         return None
-    begin, end = known.now - DAY_SECONDS, known.now
+    # To the minute, as notes come: until the next it is the same picture, and not drawn again.
+    end = known.now // 60 * 60
+    begin = end - DAY_SECONDS
     x = {
         "field": "begin",
         "type": "temporal",

@@ -44,7 +44,7 @@ def pages(inputs: Inputs, access: Access) -> Blueprint:
 
     @blueprint.before_request
     def readers_only() -> Response | None:
-        free = request.blueprint != blueprint.name or request.endpoint == "pages.static"
+        free = request.blueprint == "pages.sessions" or request.endpoint == "pages.static"
         return None if free or access.granted() else redirect(login_address())
 
     @blueprint.app_context_processor

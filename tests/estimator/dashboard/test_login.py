@@ -1,6 +1,8 @@
 """Logging in: a read key opens a session, and nothing else does."""
 
+import re
 from datetime import date
+from io import BytesIO
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +11,7 @@ import pytest
 from aggregator.keyring.kinds import KINDS
 from aggregator.keyring.rotation import retire
 from estimator.dashboard.access import SESSION_HOURS
+from estimator.dashboard.pages.forms import MOST_BYTES
 from tests.estimator.dashboard.conftest import Desk
 
 PAGES = ("/", "/privacy", "/privacy/device", "/operations", "/registry")
@@ -141,11 +144,79 @@ def test_forms_of_other_sites_are_refused(shop: Desk) -> None:
             assert answer.status_code == 400 and client.get("/").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "own"),
+    [
+        ({"Origin": "http://evil.example"}, False),
+        ({"Origin": "http://dash.example:81"}, False),
+        ({"Origin": "null"}, False),
+        ({"Origin": "http://[/"}, False),
+        ({"Origin": "https://DASH.example"}, True),
+        ({"Origin": "https://shown.example", "X-Forwarded-Host": "shown.example"}, True),
+        ({"Origin": "https://shown.example", "Sec-Fetch-Site": "same-origin"}, True),
+        ({"Origin": "https://dash.example", "Sec-Fetch-Site": "cross-site"}, False),
+        ({}, True),
+    ],
+)
+def test_over_plain_http_the_origin_says_whose_form_it_is(
+    shop: Desk, headers: dict[str, str], own: bool
+) -> None:
+    _, key = shop.read_key()
+    host = "http://dash.example"
+    client = visitor(shop)
+    answer = client.post("/login", data={"key": key}, headers=headers, base_url=host)
+    assert answer.status_code == (303 if own else 400)
+    client.post("/login", data={"key": key}, base_url=host)
+    client.post("/logout", headers=headers, base_url=host)
+    assert client.get("/", base_url=host).status_code == (302 if own else 200)
+
+
+@pytest.mark.parametrize("path", ["/login", "/privacy/device"])
+def test_what_no_form_has_is_refused_before_it_is_read(shop: Desk, path: str) -> None:
+    client = shop.plain_app().test_client()
+    for sent in (
+        {"data": {"key": "x" * MOST_BYTES}},
+        {"data": {"key": (BytesIO(b"x" * MOST_BYTES), "key")}},
+        {
+            "input_stream": BytesIO(b"key=x"),
+            "headers": {"Transfer-Encoding": "chunked"},
+            "content_type": "application/x-www-form-urlencoded",
+        },
+    ):
+        answer = client.post(path, **sent, environ_overrides={"wsgi.input_terminated": True})
+        assert answer.status_code == 400 and "must be" in answer.get_json()["detail"]
+        assert answer.request.input_stream.tell() == 0
+
+
+def test_nothing_but_what_is_listed_here_is_shown_to_strangers(shop: Desk) -> None:
+    """Whatever is added asks for a key, unless somebody adds it here."""
+    app = shop.plain_app(open_here=False)
+    free = {"pages.static", "live", "ready", "show_contract"} | {
+        f"pages.sessions.{name}" for name in ("log_in", "take_key", "log_out")
+    }
+    asking = {rule.endpoint for rule in app.url_map.iter_rules()} - free
+    assert len(asking) >= 10
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint not in asking:
+            continue
+        path = rule.rule
+        for name in rule.arguments:
+            path = re.sub(rf"<[^>]*\b{name}>", "shares", path)
+        for method in rule.methods or ():
+            answer = app.test_client().open(path, method=method)
+            assert answer.status_code == (401 if rule.endpoint.startswith("v1.") else 302), path
+
+
 def test_on_this_machine_nobody_is_asked_and_a_proxy_is_somebody_else(shop: Desk) -> None:
     client = shop.plain_app().test_client()
     assert client.get("/").status_code == 200
     assert client.get("/login").headers["Location"] == "/"
-    for headers in ({"X-Forwarded-For": "203.0.113.9"}, {"Host": "evil.example"}):
+    for headers in (
+        {"X-Forwarded-For": "203.0.113.9"},
+        {"X-Forwarded-Proto": "https"},
+        {"X-Forwarded-Host": "localhost"},
+        {"Host": "evil.example"},
+    ):
         assert client.get("/", headers=headers).status_code == 302
     with client.get("/static/dashboard.css", headers={"Host": "evil.example"}) as look:
         assert look.status_code == 200  # the login page wears it

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from aggregator.administration.admin_log import AdminLog, Entry
+from aggregator.administration.admin_log import FILE_NAME, AdminLog, Entry
 from aggregator.canary import PREFIX
 from aggregator.keyring.kinds import KINDS
 from aggregator.keyring.rotation import new, retire
@@ -142,6 +142,16 @@ def test_reports_that_wait_are_told_with_their_age(shop: Desk) -> None:
 def values(chart: Any, layer: int) -> list[dict[str, float]]:
     found: list[dict[str, float]] = chart["layer"][layer]["data"]["values"]
     return found
+
+
+@pytest.mark.parametrize("name", ["ingest", "refusals"])
+def test_a_chart_is_drawn_once_while_nothing_new_is_noted(shop: Desk, name: str) -> None:
+    now = [NOW // 60 * 60 + 1.0]
+    client = shop.plain_app(clock=lambda: now[0]).test_client()
+    first = client.get(f"/operations/{name}.svg")
+    now[0] += 50
+    again = client.get(f"/operations/{name}.svg", headers={"If-None-Match": first.headers["ETag"]})
+    assert (first.status_code, again.status_code) == (200, 304)
 
 
 def test_charts_hold_the_rates_and_mark_what_is_unknown(shop: Desk) -> None:
@@ -385,6 +395,31 @@ def test_a_log_that_was_tampered_with_is_told_loudly(shop: Desk, how: str) -> No
         log.path.write_bytes(b"".join(lines))
     alert = ops(shop, log=log).part("Who did what").one("div", role="alert")
     assert "Somebody may have changed" in alert.text and alert.all("li")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"details": []},
+        {"details": None},
+        {"details": {"\ud800": 1}},
+        {"who": "\ud800"},
+        {"act": "\ud800\u202e"},
+        {"act": "x" * 100_000},
+        {"time": {}},
+        {"sequence": 10**400},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_whoever_can_write_to_the_log_cannot_take_the_page_away(
+    shop: Desk, change: dict[str, object]
+) -> None:
+    path = shop.world.settings.keys_file.with_name(FILE_NAME)
+    *before, last = path.read_text().splitlines()
+    path.write_text("\n".join([*before, json.dumps(json.loads(last) | change), ""]))
+    part = ops(shop).part("Who did what")
+    assert "Somebody may have changed" in part.text
+    assert "\u202e" not in part.text and len(part.text) < 10_000
 
 
 def test_a_log_is_checked_again_as_soon_as_it_changes(shop: Desk) -> None:

@@ -276,7 +276,7 @@ def test_an_id_stays_out_of_addresses_logs_and_what_browsers_keep(
     device = reported(shop.world)
     answer = ask(shop.plain_app().test_client(), device)
     assert answer.headers["Cache-Control"] == "no-store"
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["Referrer-Policy"] == "same-origin"
     assert "Location" not in answer.headers and device not in caplog.text
     page = Element.read(answer.text)
     form = page.one("form", action="/privacy/device")
