@@ -69,7 +69,8 @@ def audit(log: AdminLog, heads: Mapping[str, Head] | None) -> Audit:
 def _line(entry: Entry) -> Line:
     details = "; ".join(f"{_short(name)}: {_short(value)}" for name, value in entry.details.items())
     who = f"{entry.who}@{entry.host}"
-    return Line(*(_shown(_short(text)) for text in (entry.time, who, entry.act)), _shown(details))
+    when, who, act = (_shown(_short(text)) for text in (entry.time, who, entry.act))
+    return Line(when, who, act, _shown(details))
 
 
 def _shown(text: str) -> str:
