@@ -1,7 +1,7 @@
 """The privacy page: what one device may spend in its life, what devices have, and what is left."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 
@@ -9,6 +9,7 @@ from aggregator.canary import for_apps, is_canary
 from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.store.survey import Survey
 from client_sdk.epochs import day_of
+from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import MOST_SURVEY_SECONDS, Finding, trouble
@@ -147,8 +148,9 @@ def ledger(inputs: Inputs) -> Ledger:
     survey = source.store.figures.survey()
     seen = None
     if survey is not None:
-        prices = Prices.of(versions.metrics.values())
-        seen = surveyed(survey, source.store.figures.folded(), prices, versions.cap)
+        metrics = list(versions.metrics.values())
+        reports, survey = _coarse(source.store.figures.folded(), survey, metrics)
+        seen = surveyed(survey, reports, Prices.of(metrics), versions.cap)
     return Ledger(
         registry=registry,
         seen=seen,
@@ -158,6 +160,22 @@ def ledger(inputs: Inputs) -> Ledger:
         life=life,
         files=files,
     )
+
+
+def _coarse(
+    reports: Mapping[tuple[str, str], int], survey: Survey, metrics: Iterable[Metric]
+) -> tuple[Mapping[tuple[str, str], int], Survey]:
+    """Round down what is counted of a version to whole multiples of its min_reports.
+
+    Exact, it would tell by subtraction how many reports a withheld release has.
+    """
+    least: dict[str, int] = {}
+    for metric in metrics:
+        for name in (metric.fingerprint, metric.channel_hash):
+            least[name] = max(1, metric.min_reports, least.get(name, 1))
+    payers = {name: n - n % least.get(name, 1) for name, n in survey.payers.items()}
+    counted = {key: n - n % least.get(key[1], 1) for key, n in reports.items()}
+    return counted, replace(survey, payers=payers)
 
 
 @lru_cache(maxsize=1)

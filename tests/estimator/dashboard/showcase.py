@@ -104,6 +104,7 @@ ASKED = [
         "home_page",
         '"Which site is the start page?"',
         "string",
+        "min_reports = 20\n"
         "memoize = { epsilon_permanent = 4.0, distinct_values = 2 }\n"
         "rappor = { bits = 64, hashes = 2, cohorts = 16 }\n"
         'candidates = ["example.org", "example.com", "example.net", "intranet"]',

@@ -4,12 +4,14 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from aggregator.store.accounts import Account
+from aggregator.store.layout import SURVEY
 from client_sdk.metric import Metric
 from client_sdk.registry import loads
 from estimator.dashboard.pages.words import NOTHING
@@ -96,7 +98,7 @@ def test_shares_are_those_of_the_newest_file_and_used_is_an_average(aged: Desk) 
         assert reserved == pytest.approx(share, rel=1e-3)
         assert part == pytest.approx(100 * share / CAP, abs=0.006)
         times = (
-            reports[metric.name, metric.fingerprint]
+            reports[metric.name, metric.fingerprint] // 100 * 100
             if metric.memoize is None
             else payers[metric.channel_hash]
         )
@@ -109,7 +111,7 @@ def test_what_questions_have_cost_is_what_reports_and_payers_cost(aged: Desk) ->
     found = rows(aged.page("/privacy"), "spends")
     assert list(found) == [*NEWEST, "old_flag"]
     reports = aged.world.store.figures.folded()
-    crashes = reports["crashed", NEWEST["crashed"].fingerprint]
+    crashes = reports["crashed", NEWEST["crashed"].fingerprint] // 100 * 100
     assert crashes > 10_000
     cost = f"{crashes * 0.5:,.0f}"
     assert found["crashed"] == [f"{crashes:,}", "each report", cost, cost]
@@ -118,6 +120,32 @@ def test_what_questions_have_cost_is_what_reports_and_payers_cost(aged: Desk) ->
     changes = payers * float(home.mechanism.epsilon_instantaneous)
     assert found["home_page"] == ["80", f"{payers}", f"{8 * payers}", f"{changes:,.4g}"]
     assert payers == 80
+
+
+@pytest.mark.parametrize("further", [1, 42, 99])
+def test_what_a_withheld_release_hides_cannot_be_had_by_subtraction(
+    shop: Desk, further: int
+) -> None:
+    """Of 100 and of some reports more: as many as of 100, wherever the page tells of it."""
+    crashes = f"crashed:{NEWEST['crashed'].fingerprint}"
+    home = NEWEST["home_page"].channel_hash
+    known = shop.world.store.figures.survey()
+    assert known is not None
+    shards = shop.world.store._layout.all_shards
+    call = shop.world.store._connection.call
+    for shard in shards:
+        call("HDEL", shard.key("reports"), crashes)
+    pages = []
+    for number in (0, further):
+        call("HSET", shards[0].key("reports"), crashes, 100 + number)
+        survey = replace(known, payers={home: 40 + number // 6})
+        call("SET", SURVEY, survey.text())
+        page = shop.page("/privacy")
+        pages.append([page.one("table", id=name).rows for name in ("spends", "parts")])
+        picture = shop.plain_app().test_client().get("/privacy/shares.svg").data
+        pages[-1].append(picture)
+    assert pages[0] == pages[1] and rows(page, "spends")["crashed"][0] == "100"
+    assert rows(page, "spends")["home_page"][1] == "40"
 
 
 def test_both_devices_are_added_and_composed(aged: Desk) -> None:
