@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from threading import Lock
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -85,15 +86,15 @@ class Servers:
 
     def __init__(self, urls: Sequence[str] = ()) -> None:
         self._urls = tuple(urls)
-        # Two views at once may both meet a server that hangs.
-        self._threads = ThreadPoolExecutor(min(32, 2 * len(urls) or 1), "metrics")
+        self._threads = ThreadPoolExecutor(len(urls) or 1, "metrics")
+        self._asked: dict[str, Future[Told]] = {}
+        self._lock = Lock()
 
     def ask(self) -> Answers:
         """Ask all of them, in little more than a second."""
         if not self._urls:
             return Answers(0, None, ())
-        asked = [(url, self._threads.submit(_ask, url)) for url in self._urls]
-        # Whoever sends headers drop by drop is left alone with its thread.
+        asked = [(url, self._answer_of(url)) for url in self._urls]
         wait([future for _, future in asked], timeout=1.5 * SECONDS)
         found, silent = [], []
         for url, future in asked:
@@ -104,10 +105,17 @@ class Servers:
                 silent.append((urlsplit(url).netloc, told))
         return Answers(len(asked), _sum(found) if found else None, tuple(silent))
 
+    def _answer_of(self, url: str) -> "Future[Told]":
+        # Whoever sends headers drop by drop is left alone with its thread, and not given another.
+        with self._lock:
+            asked = self._asked.get(url)
+            if asked is None or asked.done():
+                asked = self._asked[url] = self._threads.submit(_ask, url)
+            return asked
+
 
 def _outcome(future: "Future[Told]") -> Told | str:
     if not future.done():
-        future.cancel()
         return "gave no whole answer within a second"
     try:
         return future.result()

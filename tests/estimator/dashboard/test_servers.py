@@ -162,9 +162,10 @@ def test_servers_that_hang_are_waited_for_together(serve: Serve) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_server_that_drips_occupies_nobody_for_long(serve: Serve) -> None:
-    servers = Servers([serve(drips), serve(telling(figures(3)))])
-    for _ in range(4):
+@pytest.mark.parametrize("act", [drips, drips_headers])
+def test_a_server_that_drips_takes_no_thread_from_another(serve: Serve, act: Act) -> None:
+    servers = Servers([serve(act), serve(telling(figures(3)))])
+    for _ in range(6):
         assert servers.ask().told is not None
 
 
