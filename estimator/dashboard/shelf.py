@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from client_sdk.epochs import EpochLength, first_day, parse
+from estimator.errors import DocumentError
 from estimator.releases.files import path_of, read
 from estimator.releases.release import POOLED
 
@@ -24,6 +25,7 @@ FINGERPRINT = rf"(?:[0-9a-f]{{16}}|{POOLED})"
 _FOLDER = re.compile(METRIC)
 _FILE = re.compile(rf"({EPOCH})\.({FINGERPRINT})\.json")
 _LENGTHS: dict[int, EpochLength] = {10: "day", 8: "week", 7: "month"}
+_UNKNOWN_DAY = "0001-01-01"
 _SETTLED_SECONDS = 2.0
 """Clocks of file systems are coarse: what is written in one tick with a look at it goes unseen."""
 
@@ -125,9 +127,16 @@ class Shelf:
                 epoch, fingerprint = named.groups()
                 day = _day_of(epoch)
                 if epoch == "once":  # nobody but the file knows when that began
-                    day = read(Path(each.path)).first_day
+                    day = _day_in(Path(each.path))
                 if day is not None:
                     yield Entry(folder.name, day, epoch, fingerprint)
+
+
+def _day_in(path: Path) -> str:
+    try:
+        return read(path).first_day
+    except DocumentError:  # whoever opens it is told
+        return _UNKNOWN_DAY
 
 
 def _settled(look: _Look) -> bool:

@@ -1,11 +1,12 @@
 """The overview: does the system do its work, and what does each metric say now."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from client_sdk.metric import Metric
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import Standing, standing
+from estimator.errors import DocumentError
 from estimator.estimate import Estimate
 from estimator.releases import telling
 from estimator.releases.alarms import alarms
@@ -41,11 +42,13 @@ class Overview:
         project: The project's name; None while the store is away.
         standing: Whether the system does its work.
         rows: Metrics that are asked, in the order of the file, then those that were.
+        unreadable: Metrics whose latest release cannot be read, and why.
     """
 
     project: str | None
     standing: Standing
     rows: tuple[Row, ...]
+    unreadable: Mapping[str, str]
 
     @property
     def alarming(self) -> list[Row]:
@@ -58,9 +61,19 @@ def overview(inputs: Inputs) -> Overview:
     found = standing(inputs)
     registry = found.registry
     asked = {} if registry is None else dict(registry.metrics)
-    latest = {release.metric: release for release in inputs.published.every_latest()}
-    rows = tuple(_rows(asked, latest))
-    return Overview(None if registry is None else registry.project, found, rows)
+    latest: dict[str, Release] = {}
+    unreadable: dict[str, str] = {}
+    for name in inputs.published.metrics():
+        try:
+            release = inputs.published.latest(name)
+        except DocumentError as error:
+            unreadable[name] = str(error)
+        except OSError as error:
+            unreadable[name] = str(error.strerror)
+        else:
+            latest |= {} if release is None else {name: release}
+    project = None if registry is None else registry.project
+    return Overview(project, found, tuple(_rows(asked, latest)), unreadable)
 
 
 def _rows(asked: dict[str, Metric], latest: dict[str, Release]) -> Iterator[Row]:

@@ -32,6 +32,26 @@ def test_withheld_and_not_released_are_words_and_never_numbers(shop: Desk) -> No
     assert len(rows["beta"]) == 1 and rows["beta"][0].startswith("No release yet")
 
 
+@pytest.mark.parametrize(
+    ("name", "hit"),
+    [
+        ("theme/2026-W47.pooled", ["theme"]),
+        ("smokes/once.0123456789abcdef", []),  # beside the one that there is
+    ],
+)
+def test_a_file_that_is_no_release_takes_no_page_away(
+    shop: Desk, name: str, hit: list[str]
+) -> None:
+    path = shop.releases / f"{name}.json"
+    assert path.parent.is_dir()
+    path.write_text("{}")
+    rows = {row[0].split()[-1]: row[1:] for row in shop.page("/").one("table").rows[1:]}
+    assert [each for each in rows if rows[each][0].startswith("cannot be read")] == hit
+    assert rows["start_hour"][0] == "2026-W47" and len(rows) == 8
+    odd = shop.page("/operations").part("What looks odd").text
+    assert path.name in (rows["theme"][0] if hit else odd)
+
+
 def test_what_is_asked_no_more_stays_and_says_so(shop: Desk) -> None:
     last = shop.page("/").one("table").rows[-1]
     assert last[0] == "Was the old flag on? old_flag, asked no more"
