@@ -18,7 +18,8 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 @pytest.fixture
 def redis_url(valkey: EmbeddedServer) -> str:
-    """URL of the real server, emptied before the test."""
+    """URL of the real server, emptied before the test and with the memory that it began with."""
     with redis.Redis.from_url(valkey.url) as client:
         client.flushall()
+        client.config_set("maxmemory", "1gb")  # tests of a full store leave another
     return valkey.url
