@@ -175,7 +175,7 @@ def test_scripts_lost_by_the_store_are_loaded_again(world: Any) -> None:
 def test_only_scripts_that_drain_charge_or_erase_may_write_into_a_full_store(script: Path) -> None:
     first = script.read_text().splitlines()[0]
     flags = dict.fromkeys(("fold", "close", "generation", "surcharge", "erase"), " flags=allow-oom")
-    readers = ("reports", "figures", "pairs", "permissions")
+    readers = ("bucket", "figures", "pairs", "permissions")
     flags |= dict.fromkeys(readers, " flags=no-writes")
     assert first == "#!lua" + flags.get(script.stem, "")
 

@@ -340,6 +340,16 @@ def test_the_open_epoch_is_shown_apart_and_as_provisional(shop: Desk) -> None:
 
 
 def test_a_preview_below_the_least_number_says_only_that(shop: Desk) -> None:
+    (found,) = previews.shown(shop.releases, "home_page")
+    few = replace(
+        found.release,
+        status="WITHHELD",
+        min_reports=100,
+        estimates=None,
+        plausibility=None,
+        lifetime=None,
+    )
+    previews.put(previews.Preview(few, found.taken_at), shop.releases)
     part = shop.page("/metrics/home_page").part("This epoch so far: provisional")
     assert "Withheld so far: fewer than 100 reports. That is not a zero." in part.text
     assert part.all("table") == [] and part.all("img") == [] and "80" not in part.text
