@@ -68,6 +68,17 @@ class Node:
         self.process = subprocess.Popen([find_server(), *words])
         self.client = redis.Redis(port=self.port, socket_timeout=10)
 
+    def come_up(self) -> None:
+        """Wait until it answers; where somebody has taken a port meanwhile, it gets others."""
+        for _ in range(5):
+            wait_until(lambda: self.process.poll() is not None or self.client.ping())
+            if self.process.poll() is None:
+                return
+            self.client.close()
+            self.port, self.bus_port = free_port(), free_port()
+            self.start()
+        raise AssertionError((self.directory / "log").read_text())
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -94,7 +105,7 @@ class Cluster:
         for node in self.nodes:
             node.start()
         for node in self.nodes:
-            wait_until(lambda node=node: node.client.ping())
+            node.come_up()
         bounds = [SLOTS * number // self.primaries for number in range(self.primaries + 1)]
         for node, first, after in zip(self.nodes, bounds, bounds[1:], strict=False):
             node.cluster("ADDSLOTSRANGE", first, after - 1)

@@ -21,6 +21,7 @@ def assert_sound(visit: Visit, status: int = 200) -> None:
         "on the console": visit.console,
         "raised by scripts": visit.errors,
         "requests without an answer": visit.failed,
+        "pictures that are not shown": visit.hidden,
         "requests to elsewhere": visit.elsewhere,
         "against the content security policy": visit.violations,
     }

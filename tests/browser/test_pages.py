@@ -51,11 +51,11 @@ def test_every_page_is_sound_accessible_and_whole_at_every_width(
     url = site(shop.plain_app()) + PAGES[name]
     for width in WIDTHS:
         seen = visit(url, width=width, dark=dark)
-        screenshot(seen, f"{name}-{width}-{'dark' if dark else 'light'}")
         assert_sound(seen)
         assert_accessible(seen)
         no_sideways_scroll(seen)
         assert tab_order(seen)[0].what == "a Skip to content"
+        screenshot(seen, f"{name}-{width}-{'dark' if dark else 'light'}")
 
 
 def test_logging_in_works_by_keyboard_alone_and_leads_back(

@@ -81,10 +81,21 @@ def test_a_good_page_passes_every_check(page: Serve, visit: Open, width: int, da
         ("<img src='{elsewhere}/icon.svg' alt=''>", "", "requests to elsewhere: {elsewhere}/icon"),
         ("<img src='http://127.0.0.1:1/x' alt=''>", "", "without an answer: http://127.0.0.1:1/x"),
         ("<img src='/none.svg' alt=''>", POLICY, "on the console: error: Failed to load"),
+        ("<img src='/own.css' alt=''>", POLICY, "pictures that are not shown: http"),
         ("<script>console.warn('careful')</script>", "", "on the console: warning: careful"),
         ("<script>throw Error('oh')</script>", "", "raised by scripts: oh"),
     ],
-    ids=["script", "style", "image", "elsewhere", "dead", "missing", "warning", "raised"],
+    ids=[
+        "script",
+        "style",
+        "image",
+        "elsewhere",
+        "dead",
+        "missing",
+        "no-picture",
+        "warning",
+        "raised",
+    ],
 )
 def test_what_makes_a_page_unsound_is_told(
     page: Serve, visit: Open, main: str, policy: str, told: str

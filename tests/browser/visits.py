@@ -13,6 +13,7 @@ PHONE = 480
 """Up to this width the page is shown as a phone shows it, its viewport declared by itself."""
 TIMEOUT_MS = 60_000
 _NOWHERE = ("data", "blob", "about")
+_GIVEN_UP = "net::ERR_ABORTED"
 _LOUD = ("error", "warning", "assert")
 
 # The console tells of most of them, in words that change; this is what the standard promises.
@@ -59,6 +60,16 @@ class Visit:
         assert isinstance(found, list)
         return found
 
+    @property
+    def hidden(self) -> list[str]:
+        """Pictures of the page that are not shown."""
+        found = self.page.evaluate(
+            "[...document.images].filter((i) => !i.complete || !i.naturalWidth)"
+            ".map((i) => i.currentSrc || i.outerHTML)"
+        )
+        assert isinstance(found, list)
+        return found
+
     def _note(self, message: ConsoleMessage) -> None:
         where = message.location.get("url", "")
         # It tells the status of the document, too, which the visit knows.
@@ -71,7 +82,10 @@ class Visit:
             self.requests.append(request.url)
 
     def _fail(self, request: Request) -> None:
-        self.failed.append(f"{request.url}: {request.failure}")
+        # The browser itself gives a picture up where another source of it fits by now, as while it
+        # is photographed. Whether all pictures are shown is looked at apart.
+        if request.resource_type != "image" or request.failure != _GIVEN_UP:
+            self.failed.append(f"{request.url}: {request.failure}")
 
     def _answer(self, response: Response) -> None:
         request = response.request
