@@ -88,7 +88,9 @@ class History:
 
     def since(self, begin: float) -> list[Note]:
         """Return the notes from a moment on, Unix time, oldest first."""
-        notes = (Note(**json.loads(text)) for text in self._call("HVALS", HISTORY))
+        found = [json.loads(text) for text in self._call("HVALS", HISTORY)]
+        # Of a version with other fields, before an update or after going back, nothing is known.
+        notes = [Note(**each) for each in found if each.keys() == Note.__dataclass_fields__.keys()]
         return sorted((note for note in notes if note.at >= begin), key=lambda note: note.at)
 
 

@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+import redis
 
 from aggregator.store.history import MINUTES, Note, steps
+from aggregator.store.layout import HISTORY
 from tests.aggregator.conftest import NOW, World
 
 
@@ -26,6 +28,18 @@ def test_a_day_and_an_hour_are_kept_and_no_more(world: World) -> None:
         world.store.history.note(NOW + 60 * minute)
     kept = [round((note.at - NOW) / 60) for note in world.store.history.since(0)]
     assert kept == [1, MINUTES, MINUTES + 5]
+
+
+def test_what_another_version_has_noted_is_unknown(world: World) -> None:
+    for minute in (0, 1, 2):
+        world.store.history.note(NOW + 60 * minute)
+    with redis.Redis.from_url(world.redis_url) as client:
+        place = int(NOW // 60) % MINUTES
+        kept = json.loads(client.hget(HISTORY, place))
+        client.hset(HISTORY, place, json.dumps(kept | {"more": 1}))
+        del kept["enrolled"]
+        client.hset(HISTORY, place + 1, json.dumps(kept))
+    assert [note.at for note in world.store.history.since(0)] == [NOW + 120]
 
 
 def test_rates_are_what_was_added_between_two_notes(world: World) -> None:
