@@ -4,15 +4,13 @@ A directory of many releases takes seconds to look through, and each morning's r
 the engine that draws takes half a second to start.
 """
 
-import logging
 import time
+from contextlib import suppress
 from threading import Thread
 
 from estimator.dashboard.published import Published
 from estimator.drawing import spec, svg_of
 from estimator.errors import DocumentError
-
-log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 30.0
 
@@ -25,12 +23,10 @@ def look_ahead(published: Published) -> Thread:
 
 
 def look(published: Published) -> None:
-    """Look once; what cannot be read is told to whoever asks for it."""
-    try:
-        for _ in published.every_latest():
-            pass
-    except (OSError, DocumentError) as error:
-        log.warning("could not look ahead: %s", error)
+    """Look once; what cannot be read is told to whoever asks for it, and hides no other."""
+    for name in published.metrics():
+        with suppress(OSError, DocumentError):
+            published.latest(name)
 
 
 def _keep_looking(published: Published) -> None:

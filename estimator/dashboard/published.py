@@ -1,6 +1,6 @@
 """What was published, read from the release files and kept at hand while they do not change."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -67,13 +67,6 @@ class Published:
         last = self.release(entry)
         found = [self.release(each) for each in before]
         return [each for each in found if _asks_the_same(each, last)]
-
-    def every_latest(self) -> Iterator[Release]:
-        """Yield each metric's latest release, by name."""
-        for name in self.metrics():
-            release = self.latest(name)
-            if release is not None:
-                yield release
 
 
 def _asks_the_same(one: Release, other: Release) -> bool:

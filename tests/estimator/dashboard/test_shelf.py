@@ -107,15 +107,24 @@ def test_a_text_that_names_no_metric_reaches_no_file(tmp_path: Path) -> None:
     assert Shelf(tmp_path / "nowhere").entries("theme") == ()
 
 
-def test_looking_ahead_reads_what_the_overview_asks_for(full: Desk, caplog) -> None:
-    shelf = Shelf(full.releases)
-    published = Published(shelf)
+def test_looking_ahead_reads_what_the_overview_asks_for_and_one_bad_file_hides_no_other(
+    full: Desk,
+) -> None:
+    def kept(after: Published) -> int:
+        return after._read.cache_info().currsize
+
+    published = Published(Shelf(full.releases))
     look(published)
-    latest = {release.metric: release.epoch for release in published.every_latest()}
-    assert latest == {"home_page": "2026-12-02", "smokes": "once", "theme": "2026-W51"}
-    assert caplog.records == []
-    for path in full.releases.glob("theme/2026-W51.*.json"):
+    assert kept(published) == 3
+    latest = [published.latest(name) for name in published.metrics()]
+    assert [(release.metric, release.epoch) for release in latest if release] == [
+        ("home_page", "2026-12-02"),
+        ("smokes", "once"),
+        ("theme", "2026-W51"),
+    ]
+    assert kept(published) == 3
+    for path in full.releases.glob("home_page/2026-12-02.*.json"):
         path.write_text("{}")
-    look(published)
-    (record,) = caplog.records
-    assert "could not look ahead" in record.getMessage()
+    anew = Published(Shelf(full.releases))
+    look(anew)
+    assert kept(anew) == 2
