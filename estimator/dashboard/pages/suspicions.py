@@ -15,9 +15,7 @@ from estimator.dashboard.published import Published
 from estimator.errors import DocumentError
 from estimator.releases.alarms import alarms
 from estimator.releases.release import POOLED, Release
-
-_TARGET = 0.01
-"""Half-width that `sottovoce monitor` names a number of reports for; the alarms do not ask it."""
+from estimator.releases.width import TARGET
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def _canary(published: Published, name: str, today: date) -> tuple[str, int, tup
     since = releases[0].epoch if len(releases) == EPOCHS else ""
     about = _truths(published.shelf.directory / name, since)
     known = {(each.metric, each.epoch, each.fingerprint): each for each in about}
-    row = look(name, releases, known, today, _TARGET)
+    row = look(name, releases, known, today, TARGET)
     return name, 0 if row.score is None else len(releases), row.alarms
 
 
