@@ -21,6 +21,7 @@ from aggregator.store.newest_releases import NewestRelease
 from aggregator.watching.exposition import Figures
 from aggregator.watching.metering import Meter
 from client_sdk.report import REFUSAL_REASONS
+from estimator.dashboard.pages import standing
 from sottovoce.commands.up import METRICS_PORT
 from tests.aggregator.conftest import NOW, make_world
 from tests.aggregator.test_metrics import with_sealing_key
@@ -327,3 +328,18 @@ def test_panels_are_valid_expressions(tmp_path: Path) -> None:
     path = tmp_path / "panels.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": recorded}]}))
     assert f"{len(filled)} rules found" in promtool("check", "rules", path)
+
+
+def test_the_dashboard_and_the_alerts_go_by_the_same_limits() -> None:
+    limits = {
+        "SottovoceFoldLag": f"> {standing.MOST_LAG_SECONDS:g}",
+        "SottovocePublishingLate": f"> {standing.MOST_LATE_SECONDS:g}",
+        "SottovoceStoreMemory": f"> {standing.MOST_MEMORY:g}",
+        "SottovoceBudgetExhausted": f"> {standing.MOST_EXHAUSTED:g}",
+        "SottovoceLedgerScanOld": f"> {standing.MOST_SURVEY_SECONDS:g}",
+        "SottovoceKeyOld": f"> {standing.MOST_KEY_SECONDS / 86_400:g} * 86400",
+        "SottovoceDiskLow": f"< {standing.LEAST_FREE_SHARE * 2:g}",
+    }
+    written = {rule["alert"]: rule["expr"] for rule in rules() if "alert" in rule}
+    for alert, limit in limits.items():
+        assert written[alert].strip().endswith(limit), alert
