@@ -13,8 +13,10 @@ from werkzeug.serving import make_server
 
 from tests.browser.chromium import running_chromium
 from tests.browser.visits import Open, Visit, open_page
-from tests.estimator.dashboard.conftest import Desk
-from tests.estimator.dashboard.showcase import showcase, write_releases
+from tests.estimator.dashboard.conftest import half_a_year, shop
+
+__all__ = ["half_a_year", "shop"]
+"""Fixtures of the dashboard's other tests that these use too."""
 
 
 # Of a module, not of the session: while it runs, nobody else can run an asyncio loop.
@@ -70,19 +72,3 @@ def site() -> Iterator[Callable[[Flask], str]]:
     """Serve applications on this machine: site(app) -> URL."""
     with ExitStack() as served:
         yield lambda app: served.enter_context(_served(app))
-
-
-@pytest.fixture(scope="session")
-def half_a_year(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The releases of `shop`; not to be written to."""
-    directory = tmp_path_factory.mktemp("half_a_year")
-    write_releases(directory)
-    return directory
-
-
-@pytest.fixture
-def shop(redis_url: str, tmp_path: Path, half_a_year: Path) -> Iterator[Desk]:
-    """A system that has everything a page may have to show, see `showcase`."""
-    world = showcase(redis_url, tmp_path, half_a_year)
-    yield Desk(world, tmp_path / "releases")
-    world.store.close()
