@@ -52,6 +52,14 @@ class ReplayCoin(Coin):
         self.weight /= bound
         return self._branch(bound)
 
+    def pick(self, cuts: Sequence[int]) -> int:
+        possible = [i for i, cut in enumerate(cuts) if cut > (cuts[i - 1] if i else 0)]
+        if cuts[-1] != ONE or (len(possible) > 1 and sorted(cuts) != list(cuts)):
+            raise UnauditableError("cut points must ascend to 2**64")
+        index = possible[self._branch(len(possible))]
+        self.weight *= Fraction(cuts[index] - (cuts[index - 1] if index else 0), ONE)
+        return index
+
     def flip_bits(self, bits: int, width: int, if_one: int, if_zero: int) -> int:
         return sum(
             self.bernoulli(if_one if bits >> lane & 1 else if_zero) << lane for lane in range(width)
@@ -124,7 +132,7 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
     """
     domain: Sequence[Value]
     if mechanism.domain is not None:
-        domain = range(min(mechanism.domain, MOST_VALUES))
+        domain = mechanism.sample(MOST_VALUES)
     else:
         domain = list(dict.fromkeys(strings))[:16] or [f"value {i}" for i in range(12)]
     stages = 1 if mechanism.epsilon_permanent is None else 2

@@ -4,6 +4,7 @@
     |- RegistryError (ValueError)   metrics.toml breaks a rule; raised at load
     |  `- UnreadableRegistry        because there is no such file, or none that is text
     |- ParameterError (ValueError)  a mechanism's parameters make no valid channel
+    |  `- OptionError               because one of its options breaks a rule
     |- WrongType (TypeError)        a value cannot be an answer to the metric's question
     |- StateError (OSError)         the device's state cannot be used; nothing is reported
     |  `- StateErased               because it was erased meanwhile; never leaves the SDK
@@ -51,6 +52,16 @@ def _shown(value: object) -> str:
 
 class ParameterError(SottovoceError, ValueError):
     """A mechanism's parameters do not describe a private, invertible channel."""
+
+
+class OptionError(ParameterError):
+    """One option of a mechanism breaks a rule; names option, rule and value."""
+
+    def __init__(self, option: str, rule: str, value: object) -> None:
+        super().__init__(f"{option} {rule}, got {option}={_shown(value)}")
+        self.option = option
+        self.rule = rule
+        self.value = value
 
 
 class WrongType(SottovoceError, TypeError):

@@ -10,6 +10,7 @@ import json
 import math
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Collection
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -19,10 +20,10 @@ from typing import Literal, NamedTuple
 from client_sdk.epochs import EpochLength, epoch_of
 from client_sdk.errors import WrongType
 from client_sdk.hashing import sha256
-from client_sdk.mechanisms import Mechanism, Value
+from client_sdk.mechanisms import POSITIONS, Mechanism, Value
 from client_sdk.mechanisms.thresholds import floor_threshold, micro, probability
 
-MetricType = Literal["boolean", "category", "ordinal", "number", "string"]
+MetricType = Literal["boolean", "category", "ordinal", "number", "string", "multi_select"]
 Label = bool | int | str
 """A value of a closed domain as people write it."""
 
@@ -69,14 +70,17 @@ class _Declared(NamedTuple):
     every: int = 1
     sample: Decimal = Decimal(1)
     when_absent: Value | None = None
+    most: int = 0
 
 
 class Metric(_Declared):
     """A metric as the registry declares it; see docs/registry.md for each key.
 
     Attributes:
-        labels: The closed domain in order, empty for strings; what estimates are named by.
-        edges: For numbers, the inner and outer bucket edges, ascending.
+        labels: The closed domain in order, empty for strings and for numbers that are not cut
+            into buckets; what estimates are named by.
+        edges: For numbers, the inner and outer bucket edges, ascending; without buckets the ends
+            of the range.
         missing: Index (or string) that NaN and None are reported as.
         catch_all: Index that values outside the list are reported as.
         grace_days: Days after an epoch's end during which its reports are still accepted.
@@ -85,6 +89,7 @@ class Metric(_Declared):
         when_absent: What is reported for an epoch in which nothing was recorded; None: nothing,
             and estimates are about devices that recorded.
         candidates: For strings, the values that a release looks for.
+        most: How many options can be selected, 0 where only one value can be.
     """
 
     def encode(self, value: object) -> tuple[Value, bool]:
@@ -109,7 +114,7 @@ class Metric(_Declared):
     @cached_property
     def channel_hash(self) -> str:
         """Names everything that shapes the channel; keys permanent responses. 32 hex digits."""
-        shape = {
+        shape: dict[str, object] = {
             "metric": self.name,
             "type": self.type,
             "labels": list(self.labels),
@@ -117,6 +122,8 @@ class Metric(_Declared):
             "mechanism": self.mechanism.name,
             "parameters": dict(self.mechanism.parameters()),
         }
+        if self.most:
+            shape["most"] = self.most
         return _digest(shape)[:32]
 
     @cached_property
@@ -223,10 +230,32 @@ def _encode_number(metric: Metric, value: object) -> tuple[Value, bool]:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise WrongType(f"{metric.name} takes a number or None")
     number = _number_of(value)
+    if not metric.labels:
+        low, high = metric.edges
+        return position(min(max(number, low), high), low, high), not low <= number <= high
     bucket = bisect_right(metric.edges, number) - 1
     last = len(metric.edges) - 2
     outside = bucket < 0 or number > metric.edges[-1]
     return min(max(bucket, 0), last), outside
+
+
+def position(number: Decimal, low: Decimal, high: Decimal) -> int:
+    """Return the place of a number of [low, high], in steps of which the range has POSITIONS."""
+    part = Fraction(number - low) / Fraction(high - low)
+    return round(part * POSITIONS)
+
+
+def _encode_several(metric: Metric, value: object) -> tuple[Value, bool]:
+    if isinstance(value, str | bytes) or not isinstance(value, Collection):
+        raise WrongType(f"{metric.name} takes a list of values, empty if none applies, or None")
+    chosen, strange = set(), False
+    for each in value:
+        index, outside = _encode_label(metric._replace(missing=-1), each)
+        strange = strange or outside
+        chosen.add(int(index))
+    # Of too many the first are kept, in the order of the list in the file.
+    kept = sorted(chosen - {-1})[: metric.most]
+    return sum(1 << index for index in kept), strange or len(kept) < len(chosen - {-1})
 
 
 def _encode_string(metric: Metric, value: object) -> tuple[Value, bool]:
@@ -269,4 +298,5 @@ _ENCODERS = {
     "ordinal": _encode_label,
     "number": _encode_number,
     "string": _encode_string,
+    "multi_select": _encode_several,
 }

@@ -11,7 +11,8 @@ is charged or sent.
 """
 
 import os
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 
 from client_sdk.hashing import hmac_sha256
 from client_sdk.health import CheckedSource
@@ -65,6 +66,30 @@ class Coin:
         while word >= limit:
             word = self.word()
         return word % bound
+
+    def pick(self, cuts: Sequence[int]) -> int:
+        """Return i with probability exactly (cuts[i] - cuts[i - 1]) / 2**64.
+
+        Args:
+            cuts: Ascending, the last one 2**64; before the first stands 0.
+        """
+        return bisect_right(cuts, self.word())
+
+    def subset(self, size: int, of: int) -> int:
+        """Return a uniform subset of {0, ..., of - 1}, bit i for member i.
+
+        Floyd's algorithm (Bentley, "Programming Pearls: a sample of brilliance", CACM 1987): one
+        uniform integer for each member, none thrown away.
+
+        Args:
+            size: Members, in [0, of].
+            of: At least 1.
+        """
+        chosen = 0
+        for last in range(of - size, of):
+            member = 1 << self.uniform(last + 1)
+            chosen |= 1 << last if chosen & member else member
+        return chosen
 
     def flip_bits(self, bits: int, width: int, if_one: int, if_zero: int) -> int:
         """Send `width` bits through independent binary channels at once.

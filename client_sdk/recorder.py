@@ -87,7 +87,7 @@ class Recorder:
 
     def _spool(self, connection: sqlite3.Connection, pending: Pending) -> None:
         metric, mechanism = pending.metric, pending.metric.mechanism
-        cohort = device_cohort(self._secret, metric)
+        cohort = cohort_of_report(self._secret, metric, self._coin)
         if metric.memoize is None:
             permanent = mechanism.permanent(pending.value, cohort, self._coin)
         else:
@@ -119,7 +119,7 @@ class Recorder:
         """
         assert metric.memoize is not None
         channel = metric.channel_hash
-        tag = memory_tag(self._secret, metric, value)
+        tag = memory_tag(self._secret, metric, value, cohort)
         row = connection.execute(
             "SELECT permanent FROM memory WHERE metric = ? AND channel = ? AND tag = ?",
             (metric.name, channel, tag),
@@ -142,6 +142,19 @@ class Recorder:
         return int.from_bytes(row[0], "little")
 
 
+def cohort_of_report(secret: bytes, metric: Metric, coin: Coin) -> int:
+    """Return the cohort of a new report, which never depends on its value.
+
+    Remembered noise belongs to one cohort for ever. Otherwise each report draws one: a lasting
+    cohort would only help to recognise a device.
+    """
+    if metric.mechanism.cohorts == 1:
+        return 0
+    if metric.memoize is not None:
+        return device_cohort(secret, metric)
+    return coin.uniform(metric.mechanism.cohorts)
+
+
 def device_cohort(secret: bytes, metric: Metric) -> int:
     """Return the device's cohort for a metric: drawn by its secret, whatever its values."""
     cohorts = metric.mechanism.cohorts
@@ -150,18 +163,18 @@ def device_cohort(secret: bytes, metric: Metric) -> int:
 
 def permanent_response(secret: bytes, metric: Metric, value: Value, cohort: int) -> int:
     """Return the remembered response of a value: a function of the secret, never drawn anew."""
-    stream = PrfStream(secret, b"permanent", *_memory_key(metric, value))
+    stream = PrfStream(secret, b"permanent", *_memory_key(metric, value, cohort))
     return metric.mechanism.permanent(value, cohort, Coin(stream))
 
 
-def memory_tag(secret: bytes, metric: Metric, value: Value) -> bytes:
+def memory_tag(secret: bytes, metric: Metric, value: Value, cohort: int) -> bytes:
     """Return the 128-bit keyed tag under which a permanent response is kept."""
-    return keyed_tag(secret, *_memory_key(metric, value))
+    return keyed_tag(secret, *_memory_key(metric, value, cohort))
 
 
-def _memory_key(metric: Metric, value: Value) -> tuple[bytes, ...]:
-    text = str(value).encode("utf-8", "surrogatepass")
-    return metric.name.encode(), metric.channel_hash.encode(), text
+def _memory_key(metric: Metric, value: Value, cohort: int) -> tuple[bytes, ...]:
+    name = metric.mechanism.remembered_as(value, cohort).encode("utf-8", "surrogatepass")
+    return metric.name.encode(), metric.channel_hash.encode(), name
 
 
 def _packed(metric: Metric, permanent: int) -> bytes:

@@ -13,7 +13,6 @@ from difflib import SequenceMatcher
 from itertools import combinations
 from typing import Literal
 
-from client_sdk.mechanisms import Rappor
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry
 
@@ -105,13 +104,10 @@ def covering_changes(metric: Metric) -> int | None:
 def error_of_a_rare_value(metric: Metric, reports: float) -> float:
     """Return the standard error of a rare value's share at n reports.
 
-    sqrt(q (1 - q) / n) / |p - q|, where each of a value's h cells gives an estimate of its own.
+    Of a number without buckets, the largest one of its mean, as a part of the range.
     """
-    mechanism = metric.mechanism
-    p, q = float(mechanism.p_true), float(mechanism.p_false)
-    cells_per_value = mechanism.hashes if isinstance(mechanism, Rappor) else 1
-    deviation: float = (q * (1 - q) / (reports * cells_per_value)) ** 0.5
-    return deviation / abs(p - q)
+    error: float = (metric.mechanism.rare_variance / reports) ** 0.5
+    return error
 
 
 def _of_project(registry: Registry) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ In a notebook:
 """
 
 from aggregator.tally import Tally
-from estimator.estimate import Estimate, Estimates, estimate
+from estimator.estimate import estimate
+from estimator.estimates import Estimate, Estimates
 
 __all__ = ["Estimate", "Estimates", "Tally", "estimate"]

@@ -40,6 +40,11 @@ class Channel:
         return cls.from_probabilities(mechanism.p_true, mechanism.p_false)
 
     @classmethod
+    def of_values(cls, mechanism: Mechanism) -> Self:
+        """The channel of a mechanism's values: P(a report speaks for a value | it is, is not)."""
+        return cls.from_probabilities(mechanism.support_true, mechanism.support_false)
+
+    @classmethod
     def from_probabilities(cls, p_true: Fraction | float, p_false: Fraction | float) -> Self:
         """Any two different probabilities."""
         gap = float(Fraction(p_true) - Fraction(p_false))

@@ -8,17 +8,25 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from aggregator.tally import Tally
-from client_sdk.errors import ParameterError
-from client_sdk.mechanisms import Mechanism, Rappor, build
+from client_sdk.errors import OptionError, ParameterError
+from client_sdk.mechanisms import CATALOGUE, Declared, Encoding, Mechanism, build
 from client_sdk.metric import Label, normalized
 from estimator.errors import DocumentError
 
-TYPES = ("boolean", "category", "ordinal", "number", "string")
+_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "boolean": ((), ("values",)),
+    "category": (("values",), ()),
+    "ordinal": (("values",), ()),
+    "number": ((), ("values", "range")),
+    "string": (("candidates",), ()),
+    "multi_select": (("values",), ("most",)),
+}
+"""What a metric of each type must have, and may have."""
 MOST_COUNT = 2**53 - 1
 """Above this JSON numbers are no longer exact everywhere."""
 MOST_COHORTS = 65536
@@ -33,6 +41,7 @@ class TallyDocument:
         type: As in a registry.
         labels: The closed domain in order, empty for strings.
         candidates: For strings, what to look for.
+        edges: For numbers without buckets, the ends of the range.
         mechanism: The channel.
         tally: The counts, in the mechanism's shape.
     """
@@ -40,8 +49,17 @@ class TallyDocument:
     type: str
     labels: tuple[Label, ...]
     candidates: tuple[str, ...]
+    edges: tuple[Decimal, ...]
     mechanism: Mechanism
     tally: Tally
+
+
+class _Metric(NamedTuple):
+    kind: str
+    labels: tuple[Label, ...]
+    candidates: tuple[str, ...]
+    edges: tuple[Decimal, ...]
+    mechanism: Mechanism
 
 
 def parse(text: str) -> TallyDocument:
@@ -64,10 +82,9 @@ def parse(text: str) -> TallyDocument:
             raise
         raise DocumentError("document", "must not hold a number this long", text[:40]) from error
     fields = _fields("document", document, required=("metric", "reports", "counts"))
-    kind, labels, candidates, mechanism = _metric(fields["metric"])
-    return TallyDocument(
-        kind, labels, candidates, mechanism, _tally(mechanism, fields["reports"], fields["counts"])
-    )
+    metric = _metric(fields["metric"])
+    tally = _tally(metric.mechanism, fields["reports"], fields["counts"])
+    return TallyDocument(*metric, tally)
 
 
 def _no_constant(name: str) -> Any:
@@ -99,26 +116,31 @@ def _fields(
     return value
 
 
-def _metric(value: Any) -> tuple[str, tuple[Label, ...], tuple[str, ...], Mechanism]:
-    kind = value.get("type") if isinstance(value, dict) else None
-    closed = kind not in ("string", "boolean")
-    required = ["type", "mechanism"]
-    required += ["values"] if closed else ["candidates"] if kind == "string" else []
-    optional = ["name", "values"] if kind == "boolean" else ["name"]
-    fields = _fields("metric", value, required, optional)
-    if kind not in TYPES:
-        raise DocumentError("metric.type", f"must be one of {', '.join(TYPES)}", kind)
+def _metric(value: Any) -> _Metric:
+    given = value.get("type") if isinstance(value, dict) else None
+    kind = next((known for known in _KEYS if known == given), "")
+    if isinstance(value, dict) and not kind:
+        raise DocumentError("metric.type", f"must be one of {', '.join(_KEYS)}", given)
+    needed, optional = _KEYS.get(kind, ((), ()))
+    fields = _fields("metric", value, ("type", "mechanism", *needed), ("name", *optional))
     if not isinstance(fields.get("name", ""), str):
         raise DocumentError("metric.name", "must be a text", fields["name"])
-    if kind == "string":
-        candidates = _candidates(fields["candidates"])
-        return kind, (), candidates, _rappor(fields["mechanism"])
-    labels: tuple[Label, ...] = (False, True)
-    if closed:
+    labels: tuple[Label, ...] = ()
+    if kind == "boolean":
+        labels = (False, True)
+        if "values" in fields and not _same(fields["values"], [False, True]):
+            raise DocumentError(
+                "metric.values", "of a boolean must be [false, true]", fields["values"]
+            )
+    elif "values" in fields:
         labels = _labels(fields["values"])
-    elif "values" in fields and not _same(fields["values"], [False, True]):
-        raise DocumentError("metric.values", "of a boolean must be [false, true]", fields["values"])
-    return kind, labels, (), _closed_mechanism(fields["mechanism"], len(labels))
+    edges = _range(fields["range"]) if "range" in fields else ()
+    if kind == "number" and bool(labels) == bool(edges):
+        raise DocumentError("metric.values", "must be given, or range, for a number", None)
+    candidates = _candidates(fields["candidates"]) if kind == "string" else ()
+    options = {"most": fields.get("most", len(labels))} if kind == "multi_select" else {}
+    mechanism = _mechanism(fields["mechanism"], _encoding(kind, edges), labels, options)
+    return _Metric(kind, labels, candidates, edges, mechanism)
 
 
 def _same(value: Any, wanted: list[bool]) -> bool:
@@ -146,60 +168,58 @@ def _candidates(values: Any) -> tuple[str, ...]:
     return candidates
 
 
-def _closed_mechanism(value: Any, domain: int) -> Mechanism:
-    where = "metric.mechanism"
-    fields = _fields(where, value, ("name",), ("epsilon", "p_true", "p_false"))
-    numbers = {name: _number(f"{where}.{name}", fields[name]) for name in fields if name != "name"}
-    if not isinstance(fields["name"], str):
-        raise DocumentError(f"{where}.name", "must be a text", fields["name"])
-    try:
-        mechanism = build(fields["name"], domain=domain, **numbers)
-    except ParameterError as error:
-        raise DocumentError(where, str(error), value) from error
-    return mechanism
+def _encoding(kind: str, edges: tuple[Decimal, ...]) -> Encoding:
+    if kind == "string":
+        return "string"
+    if kind == "multi_select":
+        return "several"
+    return "number" if edges else "one"
 
 
-def _rappor(value: Any) -> Rappor:
+def _range(value: Any) -> tuple[Decimal, ...]:
+    field = "metric.range"
+    if not isinstance(value, list) or len(value) != 2:
+        raise DocumentError(field, "must be [lowest, highest]", value)
+    low, high = (Decimal(_number(f"{field}[{i}]", end)) for i, end in enumerate(value))
+    if low >= high:
+        raise DocumentError(field, "must ascend", value)
+    return low, high
+
+
+def _mechanism(
+    value: Any, encodes: Encoding, labels: tuple[Label, ...], options: dict[str, Any]
+) -> Mechanism:
     where = "metric.mechanism"
-    losses, probabilities = ("epsilon", "epsilon_permanent"), ("f", "p", "q")
-    shape = ("bits", "hashes", "cohorts")
-    fields = _fields(where, value, ("name", *shape), (*losses, *probabilities))
-    if fields["name"] != Rappor.name:
-        raise DocumentError(f"{where}.name", f"must be {Rappor.name} for strings", fields["name"])
-    sizes = [_integer(f"{where}.{name}", fields[name], 1, MOST_COHORTS) for name in shape]
-    numbers = {
-        name: _number(f"{where}.{name}", fields[name])
-        for name in (*losses, *probabilities)
-        if name in fields
+    if not isinstance(value, dict):
+        raise DocumentError(where, "must be an object", value)
+    if "name" not in value:
+        raise DocumentError(f"{where}.name", "is required", None)
+    name = value["name"]
+    if not isinstance(name, str):
+        raise DocumentError(f"{where}.name", "must be a text", name)
+    known = sorted(each.name for each in CATALOGUE.values() if each.encodes == encodes)
+    if name not in known:
+        raise DocumentError(f"{where}.name", f"must be one of {', '.join(known)}", name)
+    written = {
+        key: each if isinstance(each, list | str) else _number(f"{where}.{key}", each)
+        for key, each in value.items()
+        if key != "name"
     }
+    losses = {
+        key: _number(f"{where}.{key}", value[key])
+        for key in ("epsilon", "epsilon_permanent")
+        if written.pop(key, None) is not None
+    }
+    declared = Declared(len(labels) or None, **losses, options={**written, **options})
     try:
-        mechanism = _rappor_from(sizes, numbers)
+        mechanism = build(name, declared)
+    except OptionError as error:
+        raise DocumentError(f"{where}.{error.option}", error.rule, error.value) from error
     except ParameterError as error:
         raise DocumentError(where, str(error), value) from error
-    if mechanism is None:
-        raise DocumentError(where, "must have f, p and q, or epsilon and epsilon_permanent", value)
     if not mechanism.epsilon.is_finite():
         raise DocumentError(where, "must have a finite epsilon", value)
     return mechanism
-
-
-def _rappor_from(sizes: Sequence[int], numbers: dict[str, Decimal | int]) -> Rappor | None:
-    bits, hashes, cohorts = sizes
-    if set(numbers) == {"f", "p", "q"}:
-        f, p, q = (numbers[name] for name in ("f", "p", "q"))
-        return Rappor(bits, hashes, cohorts, f=f, p=p, q=q)
-    if not {"epsilon", "epsilon_permanent"} <= set(numbers):
-        return None
-    return Rappor.from_epsilons(
-        bits,
-        hashes,
-        cohorts,
-        epsilon=numbers["epsilon"],
-        epsilon_permanent=numbers["epsilon_permanent"],
-        f=numbers.get("f"),
-        p=numbers.get("p"),
-        q=numbers.get("q"),
-    )
 
 
 def _tally(mechanism: Mechanism, reports: Any, counts: Any) -> Tally:

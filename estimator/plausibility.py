@@ -103,7 +103,7 @@ def worst_shift(mechanism: Mechanism, fakes: float = 0.01) -> float:
         mechanism: The channel.
         fakes: Part of the reports that are fakes, in [0, 1].
     """
-    channel = Channel.of(mechanism)
+    channel = Channel.of_values(mechanism)
     up = (1 - min(channel.p_true, channel.p_false)) / abs(channel.gap)
     down = max(channel.p_true, channel.p_false) / abs(channel.gap)
     return fakes * max(up, down)

@@ -16,7 +16,7 @@ from scipy import stats
 from client_sdk.metric import Label
 from estimator.consistency import simplex_projection
 from estimator.debias import Floats
-from estimator.estimate import Estimate, Estimates
+from estimator.estimates import Estimate, Estimates
 from estimator.uncertainty import design_effects, normal_quantile, signal_to_noise
 
 METHOD = "versions estimated separately, averaged by the devices they stand for; normal interval"

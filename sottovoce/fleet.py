@@ -28,7 +28,7 @@ from client_sdk.metric import Metric
 from client_sdk.new_state import SECRET_BYTES
 from client_sdk.pending import current_epoch
 from client_sdk.randomness import Coin
-from client_sdk.recorder import device_cohort, permanent_response
+from client_sdk.recorder import cohort_of_report, permanent_response
 from client_sdk.report import Report, encode_batch, encode_erasure, report_to_json
 from client_sdk.sealed_transport import transport_for
 from client_sdk.spreading import is_turn, takes_part
@@ -206,8 +206,8 @@ def _report(metric: Metric, secret: bytes, text: str, now: float) -> str:
     What a complete client would hold back until its epoch has ended leaves at once.
     """
     encoded, _ = metric.encode(recordable(metric, text))
-    cohort = device_cohort(secret, metric)
     coin = Coin()
+    cohort = cohort_of_report(secret, metric, coin)
     if metric.memoize is None:
         permanent = metric.mechanism.permanent(encoded, cohort, coin)
     else:

@@ -320,10 +320,9 @@ def _spending(survey: Survey) -> Iterator[Metric]:
 def noise_stddev(mechanism: Mechanism) -> float:
     """Return the standard deviation of the share estimated from one report, for a rare value.
 
-    sqrt(p_false (1 - p_false)) / |p_true - p_false|: divided by sqrt(n) it is the noise of n.
+    Divided by sqrt(n) it is the noise of n reports.
     """
-    p_true, p_false = mechanism.p_true, mechanism.p_false
-    return math.sqrt(p_false * (1 - p_false)) / abs(float(p_true - p_false))
+    return math.sqrt(mechanism.rare_variance)
 
 
 def metrics_app(figures: Figures) -> "WSGIApplication":

@@ -1,18 +1,20 @@
 """The catalogue of mechanisms: one file each, one entry each.
 
-`build` makes a mechanism from its name and parameters, `choose` picks the one with the least
-variance for a closed domain.
+`build` makes a mechanism from its name and what a file declares, `choose` picks the one that a
+closed domain gets by default.
 """
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from client_sdk.errors import ParameterError
-from client_sdk.mechanisms.base import Mechanism, Value
+from client_sdk.mechanisms.base import POSITIONS, Encoding, Mechanism, Value
+from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
 from client_sdk.mechanisms.randomized_response import RandomizedResponse
 from client_sdk.mechanisms.rappor import Rappor
-from client_sdk.mechanisms.thresholds import Real, exponential
+from client_sdk.mechanisms.thresholds import exponential
 from client_sdk.mechanisms.unary import OptimizedUnary, SymmetricUnary, UnaryEncoding
 
 CATALOGUE: Mapping[str, type[Mechanism]] = {
@@ -26,8 +28,15 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
     )
 }
 
+MEMOIZED: Mapping[str, str] = {}
+"""Names of the two-stage forms that `memoize` selects, by the names of what they remember."""
+
 __all__ = [
     "CATALOGUE",
+    "MEMOIZED",
+    "POSITIONS",
+    "Declared",
+    "Encoding",
     "GeneralizedRandomizedResponse",
     "Mechanism",
     "OptimizedUnary",
@@ -42,11 +51,11 @@ __all__ = [
 
 
 def choose(domain: int, epsilon: Decimal) -> str:
-    """Return the name of the mechanism with the least variance for rare values.
+    """Return the name of the mechanism that a closed domain gets unless its file names one.
 
-    Two values: Warner's design, optimal at every share. Otherwise generalized randomized
-    response beats optimized unary encoding exactly while domain < 3 e^epsilon + 2
-    (Wang et al. 2017, section 5).
+    It has the least variance for rare values among those whose reports are simple. Two values:
+    Warner's design, optimal at every share. Otherwise generalized randomized response beats
+    optimized unary encoding exactly while domain < 3 e^epsilon + 2 (Wang et al. 2017, section 5).
     """
     if domain == 2:
         return RandomizedResponse.name
@@ -55,36 +64,22 @@ def choose(domain: int, epsilon: Decimal) -> str:
     return OptimizedUnary.name
 
 
-def build(
-    name: str,
-    *,
-    domain: int,
-    epsilon: Real | None = None,
-    p_true: Real | None = None,
-    p_false: Real | None = None,
-) -> Mechanism:
-    """Make a closed-domain mechanism, by epsilon or by its two probabilities.
+def build(name: str, declared: Declared | None = None, **fields: Any) -> Mechanism:
+    """Make a mechanism by its name.
+
+    Args:
+        name: As in the catalogue.
+        declared: What a file says about it.
+        **fields: Instead of `declared`, its attributes and options side by side.
 
     Raises:
-        ParameterError: Unknown name, a domain or parameters that the mechanism cannot have,
-            or neither or both ways of saying how private it is.
+        ParameterError: There is no such mechanism, or it cannot be what is declared.
     """
     mechanism = CATALOGUE.get(name)
-    if mechanism is None or mechanism is Rappor:
-        closed = ", ".join(sorted(set(CATALOGUE) - {Rappor.name}))
-        raise ParameterError(f"mechanism must be one of {closed}, got {name!r}")
-    by_probabilities = p_true is not None and p_false is not None
-    if (epsilon is None) == (not by_probabilities) or (p_true is None) != (p_false is None):
-        raise ParameterError("give either epsilon or both p_true and p_false")
-    if mechanism is RandomizedResponse:
-        if domain != 2:
-            raise ParameterError(f"{name} needs exactly two values, got {domain}")
-        if epsilon is not None:
-            return RandomizedResponse.from_epsilon(epsilon)
-        assert p_true is not None and p_false is not None
-        return RandomizedResponse.from_probabilities(p_true, p_false)
-    assert issubclass(mechanism, GeneralizedRandomizedResponse | SymmetricUnary | OptimizedUnary)
-    if epsilon is not None:
-        return mechanism.from_epsilon(domain, epsilon)
-    assert p_true is not None and p_false is not None
-    return mechanism.from_probabilities(domain, p_true, p_false)
+    if mechanism is None:
+        known = ", ".join(sorted(CATALOGUE))
+        raise ParameterError(f"mechanism must be one of {known}, got {name!r}")
+    if declared is None:
+        own = {key: fields.pop(key, None) for key in ("domain", "epsilon", "epsilon_permanent")}
+        declared = Declared(**own, options=fields)
+    return mechanism.declared(declared)

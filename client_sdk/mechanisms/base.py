@@ -8,15 +8,24 @@ here, so probabilities are written once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+from client_sdk.errors import ParameterError
+from client_sdk.mechanisms.declared import Declared
 from client_sdk.randomness import Coin
 
 Value = int | str
 """What a mechanism encodes: the index of a value in its domain, or a string of an open one."""
+
+Encoding = Literal["one", "several", "number", "string"]
+"""What a value is: the index of one value of a list; a set of indices, bit i for index i; the
+place of a number in its range, 0 to POSITIONS; a string."""
+
+POSITIONS = 1 << 32
+"""Steps of a range. A number is rounded to the nearest: at most 2**-33 of the range away."""
 
 
 class Mechanism(ABC):
@@ -25,6 +34,8 @@ class Mechanism(ABC):
     Attributes:
         name: On the wire and in files; a name never changes its meaning.
         kind: "cell": a response is one cell index; "bits": a bit vector, bit i for cell i.
+        encodes: What a value is.
+        memoizes: Whether permanent responses hold noise and must be remembered.
         domain: Number of values for a closed domain (values are 0..domain-1), None for strings.
         cohorts: Number of disjoint device groups with hash functions of their own.
         cells: Counters per cohort.
@@ -38,6 +49,8 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[Literal["cell", "bits"]]
+    encodes: ClassVar[Encoding] = "one"
+    memoizes: ClassVar[bool] = False
     domain: int | None
     cohorts: int = 1
     cells: int
@@ -45,6 +58,32 @@ class Mechanism(ABC):
     p_false: Fraction
     epsilon: Decimal
     epsilon_permanent: Decimal | None = None
+
+    @classmethod
+    @abstractmethod
+    def declared(cls, declared: Declared) -> Self:
+        """Make the mechanism that a file declares.
+
+        Raises:
+            ParameterError: The declaration lacks something, has something unknown, or breaks a
+                rule; says which.
+        """
+
+    @property
+    def support_true(self) -> Fraction:
+        """Probability that a report speaks for a value which is the truth, over all cohorts."""
+        return self.p_true
+
+    @property
+    def support_false(self) -> Fraction:
+        """The same for a value which is not the truth."""
+        return self.p_false
+
+    @property
+    def rare_variance(self) -> float:
+        """Variance of the estimated share of a value that nobody holds, times n (reference 0.2)."""
+        p, q = self.support_true, self.support_false
+        return float(q * (1 - q) / (p - q) ** 2)
 
     @property
     def epsilon_instantaneous(self) -> Decimal:
@@ -79,6 +118,17 @@ class Mechanism(ABC):
             return self.cells_for(value, cohort)[0]
         return sum(1 << cell for cell in self.cells_for(value, cohort))
 
+    def remembered_as(self, value: Value, cohort: int) -> str:
+        """Name what a permanent response belongs to: values of one name share it."""
+        return str(value)
+
+    def sample(self, most: int) -> Sequence[Value]:
+        """Return at most `most` values of a closed domain that show the largest loss."""
+        assert self.domain is not None
+        if self.domain <= most:
+            return range(self.domain)
+        return [index * (self.domain - 1) // (most - 1) for index in range(most)]
+
     def channel(self, value: Value, cohort: int) -> list[Fraction]:
         """Return the exact probability that each cell is supported, given `value`."""
         own = set(self.cells_for(value, cohort))
@@ -93,8 +143,6 @@ class Mechanism(ABC):
 
 def require_domain(domain: int, least: int = 2) -> int:
     """Return `domain` if a mechanism can work on it, else raise ParameterError."""
-    from client_sdk.errors import ParameterError
-
     if domain < least:
         raise ParameterError(f"domain must have at least {least} values, got domain={domain}")
     return domain

@@ -13,6 +13,7 @@ from typing import Self
 
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import Mechanism, Value, require_domain
+from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
     Real,
     checked_epsilon,
@@ -49,6 +50,14 @@ class GeneralizedRandomizedResponse(Mechanism):
         self.p_true = probability(keep)
         self.p_false = (1 - self.p_true) / (domain - 1)
         self.epsilon = log_ratio(self.p_true, self.p_false)
+
+    @classmethod
+    def declared(cls, declared: Declared) -> Self:
+        declared.only("p_true", "p_false")
+        written = declared.probabilities()
+        if written:
+            return cls.from_probabilities(declared.closed(), *written)
+        return cls.from_epsilon(declared.closed(), declared.once())
 
     @classmethod
     def from_epsilon(cls, domain: int, epsilon: Real) -> Self:

@@ -14,6 +14,7 @@ from typing import Self
 
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import Mechanism, Value
+from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
     Real,
     ceil_threshold,
@@ -53,6 +54,14 @@ class RandomizedResponse(Mechanism):
         self.p_false = q = probability(yes_if_no)
         yes, no = max(p / q, q / p), max((1 - q) / (1 - p), (1 - p) / (1 - q))
         self.epsilon = log_ratio(max(yes, no), Fraction(1))
+
+    @classmethod
+    def declared(cls, declared: Declared) -> Self:
+        declared.only("p_true", "p_false")
+        if declared.domain != 2:
+            raise ParameterError(f"{cls.name} needs exactly two values, got {declared.domain}")
+        written = declared.probabilities()
+        return cls.from_probabilities(*written) if written else cls.from_epsilon(declared.once())
 
     @classmethod
     def from_epsilon(cls, epsilon: Real) -> Self:

@@ -24,6 +24,7 @@ from typing import Self
 from client_sdk.errors import ParameterError
 from client_sdk.hashing import sha256
 from client_sdk.mechanisms.base import Mechanism, Value
+from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
     INFINITE,
     Real,
@@ -58,6 +59,8 @@ class Rappor(Mechanism):
 
     name = "rappor"
     kind = "bits"
+    encodes = "string"
+    memoizes = True
     domain = None
 
     def __init__(self, bits: int, hashes: int, cohorts: int, *, f: Real, p: Real, q: Real) -> None:
@@ -87,6 +90,30 @@ class Rappor(Mechanism):
                 "leave nothing to learn from a report"
             )
         self._state_the_law()
+
+    @classmethod
+    def declared(cls, declared: Declared) -> Self:
+        declared.only("bits", "hashes", "cohorts", "f", "p", "q")
+        if declared.domain is not None:
+            raise ParameterError("rappor is for strings, not for a closed list of values")
+        shape = (
+            declared.integer("bits", 1, MAX_BITS, 128),
+            declared.integer("hashes", 1, 16, 2),
+            declared.integer("cohorts", 1, 65536, 64),
+        )
+        f, p, q = (declared.number(name) for name in ("f", "p", "q"))
+        if declared.epsilon is None and f is not None and p is not None and q is not None:
+            return cls(*shape, f=f, p=p, q=q)
+        if declared.epsilon is None or declared.epsilon_permanent is None:
+            raise ParameterError("give epsilon and epsilon_permanent, or f, p and q")
+        return cls.from_epsilons(
+            *shape,
+            epsilon=declared.epsilon,
+            epsilon_permanent=declared.epsilon_permanent,
+            f=f,
+            p=p,
+            q=q,
+        )
 
     def _state_the_law(self) -> None:
         p, q = probability(self.report_if_zero), probability(self.report_if_one)
@@ -144,6 +171,11 @@ class Rappor(Mechanism):
             raise ParameterError(f"need f < 1 and p < 1, got f={f}, p={p}")
         high = _solve_q(noise, low, part(one, apart)) if q is None else exact(q)
         return cls(bits, hashes, cohorts, f=noise, p=1 - high if low is None else low, q=high)
+
+    @property
+    def rare_variance(self) -> float:
+        # Each of a value's bits gives an estimate of its own.
+        return super().rare_variance / self.hashes
 
     @property
     def epsilon_instantaneous(self) -> Decimal:

@@ -7,12 +7,14 @@ minimises q(1-q)/(p-q)^2. Wang, Blocki, Li, Jha, "Locally Differentially Private
 Frequency Estimation" (USENIX Security 2017), sections 4.1 and 4.2.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import Mechanism, Value, require_domain
+from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
     Real,
     ceil_threshold,
@@ -53,6 +55,19 @@ class UnaryEncoding(Mechanism):
         self.p_true = p = probability(one_if_one)
         self.p_false = q = probability(one_if_zero)
         self.epsilon = log_ratio(p * (1 - q), (1 - p) * q)
+
+    @classmethod
+    def declared(cls, declared: Declared) -> Self:
+        declared.only("p_true", "p_false")
+        written = declared.probabilities()
+        if written:
+            return cls.from_probabilities(declared.closed(), *written)
+        return cls.from_epsilon(declared.closed(), declared.once())
+
+    @classmethod
+    @abstractmethod
+    def from_epsilon(cls, domain: int, epsilon: Real) -> Self:
+        """The channel with a loss of at most `epsilon`."""
 
     @classmethod
     def from_probabilities(cls, domain: int, p_true: Real, p_false: Real) -> Self:

@@ -17,7 +17,7 @@ from estimator.canary import truth
 from estimator.canary.evidence import below_zero
 from estimator.canary.truth import Truth
 from estimator.canary.utility import ALARM, Score, score
-from estimator.estimate import Estimates
+from estimator.estimates import Estimates
 from estimator.releases.files import releases
 from estimator.releases.release import POOLED, Release
 from estimator.releases.width import n_needed

@@ -12,7 +12,7 @@ from typing import Any
 
 from client_sdk.metric import Label
 from estimator.drawing import PAPER, Palette, Spec, spec, svg_of
-from estimator.estimate import Estimate
+from estimator.estimates import Estimate
 from estimator.releases.release import Release
 
 MOST_SHARES = 20

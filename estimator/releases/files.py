@@ -11,7 +11,7 @@ from typing import Any
 
 from aggregator.keyring.signing import Signing
 from estimator.errors import DocumentError
-from estimator.estimate import Estimate, Estimates
+from estimator.estimates import Estimate, Estimates
 from estimator.ledger.lifetime import Lifetime
 from estimator.misfit import Misfit
 from estimator.plausibility import Plausibility

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from estimator.estimate import Estimates
+from estimator.estimates import Estimates
 from estimator.releases import telling
 from estimator.releases.alarms import alarms
 from estimator.releases.charts import Drawn, shown_entries

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from client_sdk.epochs import day_of, first_day, label
 from client_sdk.metric import Metric
-from estimator.estimate import Estimates
+from estimator.estimates import Estimates
 from estimator.ledger.lifetime import Lifetime
 from estimator.plausibility import Plausibility
 from estimator.pool import pool

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from estimator.errors import NotPublishable
-from estimator.estimate import Estimate, Estimates
+from estimator.estimates import Estimate, Estimates
 from estimator.releases.across_epochs import AcrossEpochs, change
 from estimator.releases.charts import Names, in_percent, in_points, names_of, whole
 from estimator.releases.release import Privacy, Release

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from estimator.drawing import PAPER, Palette, Spec, spec
-from estimator.estimate import Estimates
+from estimator.estimates import Estimates
 from estimator.releases.charts import TIMES, days_and_gaps, titled
 from estimator.releases.release import Release
 

@@ -226,14 +226,16 @@ def test_a_stolen_state_file_gives_values_to_a_dictionary_with_its_secret_only(
 
         secret, ((tag, permanent),) = stolen_rows(stolen)
         assert secret is not None
-        by_tag += [v for v in CANDIDATES if memory_tag(secret, metric, v) == tag] == [value]
+        by_tag += [v for v in CANDIDATES if memory_tag(secret, metric, v, cohort) == tag] == [value]
 
         with closing(sqlite3.connect(stolen)) as connection, connection:
             connection.execute("DELETE FROM device WHERE name IN ('secret', 'seal')")
         nothing, ((tag, permanent),) = stolen_rows(stolen)
         assert nothing is None
         keys = [b"", bytes(32), tag, tag + tag, os.urandom(32), metric.channel_hash.encode()]
-        by_tag_without += any(memory_tag(k, metric, v) == tag for k in keys for v in CANDIDATES)
+        by_tag_without += any(
+            memory_tag(k, metric, v, cohort) == tag for k in keys for v in CANDIDATES
+        )
         fitting = [v for v in CANDIDATES if permanent >> mechanism.cells_for(v, cohort)[0] & 1]
         by_response += chance.choice(fitting or CANDIDATES) == value
 

@@ -57,7 +57,7 @@ def test_a_permanent_response_is_a_function_of_secret_metric_channel_and_value(
     registry_of: Callable[..., Registry], tables: dict[str, str]
 ) -> None:
     def drawn(secret: bytes, metric: Metric, value: Value) -> tuple[int, bytes]:
-        return permanent_response(secret, metric, value, 3), memory_tag(secret, metric, value)
+        return permanent_response(secret, metric, value, 3), memory_tag(secret, metric, value, 3)
 
     metric = registry_of(tables["home_page"]).metrics["home_page"]
     renamed = registry_of(tables["home_page"].replace("home_page", "start_page"))
@@ -82,7 +82,9 @@ def test_used_up_distinct_values_go_on_reporting_a_paid_one_for_free(
     for day, page in enumerate(["a.org", "b.org", "c.org", "d.org", "a.org", "c.org"]):
         assert record(state, registry, "home_page", page, day) == []
     assert state.queued() == 6
-    paid = [memory_tag(state.secret, registry.metrics["home_page"], p) for p in ("a.org", "b.org")]
+    paid = [
+        memory_tag(state.secret, registry.metrics["home_page"], p, 0) for p in ("a.org", "b.org")
+    ]
     assert [tag for tag, _ in memory(state)] == paid
     with state.transaction() as connection:
         assert connection.execute("SELECT spent FROM shares").fetchall() == [(8_000_000,)]

@@ -195,7 +195,7 @@ def test_generalized_response_is_chosen_up_to_the_crossover(epsilon: str, larges
     ("name", "arguments", "complaint"),
     [
         ("warner", {"domain": 2, "epsilon": 1}, "mechanism must be one of"),
-        ("rappor", {"domain": 2, "epsilon": 1}, "mechanism must be one of"),
+        ("rappor", {"domain": 2, "epsilon": 1}, "is for strings"),
         ("randomized_response", {"domain": 3, "epsilon": 1}, "exactly two values, got 3"),
         ("symmetric_unary", {"domain": 1, "epsilon": 1}, "at least 2 values, got domain=1"),
         ("symmetric_unary", {"domain": 3}, "give either epsilon or both"),

@@ -10,7 +10,8 @@ import pytest
 
 from client_sdk.epochs import parse
 from estimator import publish
-from estimator.estimate import Estimate, estimate
+from estimator.estimate import estimate
+from estimator.estimates import Estimate
 from estimator.ledger.lifetime import lifetime
 from estimator.plausibility import Plausibility
 from estimator.releases.charts import draw, shares_chart, shown, trend_chart

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from estimator.estimate import Estimates
+from estimator.estimates import Estimates
 from estimator.releases.charts import in_points
 from estimator.releases.release import Privacy, Release
 

@@ -23,7 +23,7 @@ from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.problems import ReadProblem
 from estimator.dashboard.shelf import METRIC, Entry
 from estimator.due import due_at
-from estimator.estimate import Estimates
+from estimator.estimates import Estimates
 from estimator.releases import previews, telling
 from estimator.releases.alarms import alarms
 from estimator.releases.charts import shown_entries

@@ -7,7 +7,7 @@ from client_sdk.metric import Metric
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import Standing, standing
 from estimator.errors import DocumentError
-from estimator.estimate import Estimate
+from estimator.estimates import Estimate
 from estimator.releases import telling
 from estimator.releases.alarms import alarms
 from estimator.releases.release import Release

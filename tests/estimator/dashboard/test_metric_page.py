@@ -8,7 +8,7 @@ import pytest
 
 from client_sdk.epochs import parse
 from estimator.dashboard.pages.meaning import believed, odds, of_the_device
-from estimator.estimate import Estimate
+from estimator.estimates import Estimate
 from estimator.releases import previews
 from estimator.releases.across_epochs import change
 from estimator.releases.charts import shown

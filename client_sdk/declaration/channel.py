@@ -1,0 +1,116 @@
+"""How a metric is randomized: the keys that choose its mechanism and what it may remember."""
+
+from decimal import Decimal
+from typing import Any
+
+from client_sdk.declaration.table import Table
+from client_sdk.errors import OptionError, ParameterError
+from client_sdk.mechanisms import CATALOGUE, MEMOIZED, Declared, Mechanism, Rappor, build, choose
+from client_sdk.mechanisms.thresholds import written_up
+from client_sdk.metric import Memoize
+
+
+def channel_from(
+    table: Table, encodes: str, domain: dict[str, Any], epsilon: Decimal
+) -> tuple[Mechanism, Memoize | None]:
+    """Take `mechanism`, `memoize` and `rappor` of a metric's table.
+
+    Args:
+        table: The metric's.
+        encodes: What a value of the metric is, see `Mechanism.encodes`.
+        domain: What the keys of its type have shaped: fields of `Metric`.
+        epsilon: Allowed loss of one report.
+
+    Raises:
+        RegistryError: A key is missing, unknown or breaks its rule.
+    """
+    memoize = _memoize(table)
+    key, chosen, name, options = _chosen(table, encodes, domain, epsilon, memoize is not None)
+    if CATALOGUE.get(name, Rappor).encodes != encodes:
+        able = sorted(each.name for each in CATALOGUE.values() if each.encodes == encodes)
+        raise table.fail(key, f"must be one of {', '.join(able)} for this type", chosen)
+    by_probability = {"p_true", "p_false"} & options.keys()
+    declared = Declared(
+        domain=len(domain["labels"]) if domain.get("labels") else None,
+        epsilon=None if by_probability else epsilon,
+        epsilon_permanent=None if memoize is None else memoize.epsilon_permanent,
+        options=options,
+    )
+    if memoize is None and CATALOGUE[name].memoizes:
+        raise table.fail("memoize", f"is required: {name} remembers its noise", None)
+    if memoize is not None and not CATALOGUE[name].memoizes:
+        able = sorted(e.name for e in CATALOGUE.values() if e.memoizes and e.encodes == encodes)
+        rule = f"works with {', '.join(able) or 'no mechanism'} here; {name} remembers nothing"
+        raise table.fail("memoize", rule, name)
+    try:
+        mechanism = build(name, declared)
+    except OptionError as error:
+        raise table.fail(f"{key}.{error.option}", error.rule, error.value) from error
+    except ParameterError as error:
+        raise table.fail(key, str(error), chosen) from error
+    return _within(table, mechanism, epsilon, memoize), memoize
+
+
+def _chosen(
+    table: Table, encodes: str, domain: dict[str, Any], epsilon: Decimal, memoized: bool
+) -> tuple[str, Any, str, dict[str, Any]]:
+    """Return the key that says which mechanism it is, what it says, the name and the options."""
+    if encodes == "string" and "mechanism" not in table.values:
+        inner = table.take_table("rappor", {})
+        return "rappor", dict(inner.values), Rappor.name, _options(inner)
+    chosen = table.take("mechanism", None) or choose(len(domain["labels"]), epsilon)
+    inner = Table(table.key("mechanism"), chosen if isinstance(chosen, dict) else {"name": chosen})
+    name = inner.take_text("name")
+    if name not in CATALOGUE:
+        raise table.fail("mechanism", f"must be one of {', '.join(sorted(CATALOGUE))}", name)
+    options = _options(inner)
+    if "most" in domain:
+        options["most"] = domain["most"]
+    return "mechanism", chosen, MEMOIZED.get(name, name) if memoized else name, options
+
+
+def _options(inner: Table) -> dict[str, Any]:
+    """Take every key of a mechanism's table; numbers are checked for size."""
+    options: dict[str, Any] = {}
+    for key, value in list(inner.values.items()):
+        number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+        taken = inner.take_number(key) if number else inner.take(key)
+        options[key] = value if isinstance(value, int) else taken
+    return options
+
+
+def _memoize(table: Table) -> Memoize | None:
+    if "memoize" not in table.values:
+        return None
+    inner = table.take_table("memoize")
+    if inner.take_boolean("change_is_sensitive", False):
+        raise inner.fail(
+            "change_is_sensitive",
+            "a metric whose changes are sensitive may not be memoized: a change shows over time",
+            True,
+        )
+    memoize = Memoize(
+        epsilon_permanent=inner.take_epsilon("epsilon_permanent"),
+        distinct_values=inner.take_integer("distinct_values", 1, 1000),
+    )
+    inner.finish()
+    return memoize
+
+
+def _within(
+    table: Table, mechanism: Mechanism, epsilon: Decimal, memoize: Memoize | None
+) -> Mechanism:
+    permanent = mechanism.epsilon_permanent
+    if memoize is not None and permanent is not None and permanent > memoize.epsilon_permanent:
+        raise table.fail(
+            "memoize.epsilon_permanent",
+            f"must be at least what the remembered noise realises, {written_up(permanent)}",
+            memoize.epsilon_permanent,
+        )
+    if mechanism.epsilon > epsilon:
+        raise table.fail(
+            "epsilon",
+            f"must be at least what its channel loses, {written_up(mechanism.epsilon)}",
+            epsilon,
+        )
+    return mechanism

@@ -1,0 +1,1 @@
+"""From tallies to estimates: one module for each way in which a channel is inverted."""
