@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -18,96 +20,26 @@ from client_sdk.mechanisms import (
     Value,
 )
 from client_sdk.randomness import ONE, Coin
+from tests.conformance.exact import WORDS, Case
 
-WORDS = ["chrome 155", "firefox 147", "safari 26", "edge 155", "", "ü", "a" * 1024]
-
-# mechanism, epsilon as configured, whether two of the audited values attain the stated loss
-CASES = [
-    pytest.param(RandomizedResponse.from_epsilon("0.01"), "0.01", True, id="warner-0.01"),
-    pytest.param(RandomizedResponse.from_epsilon(1), "1", True, id="warner-1"),
-    pytest.param(RandomizedResponse.from_epsilon(40), "40", True, id="warner-40"),
-    pytest.param(
-        RandomizedResponse.from_probabilities("0.75", "0.25"),
-        "1.0986122886681098",  # ln 3, golden.json thr-two-coin-64
-        True,
-        id="two-fair-coins",
-    ),
-    pytest.param(
-        RandomizedResponse.from_probabilities("0.72", "0.12"),
-        "1.791759469228055000812477358380702273",  # ln 6, MECHANISMS.md section 1
-        True,
-        id="two-biased-coins",
-    ),
-    pytest.param(
-        RandomizedResponse.from_probabilities("0.12", "0.72"),
-        "1.791759469228055000812477358380702273",
-        True,
-        id="two-biased-coins-inverted",
-    ),
-    pytest.param(GeneralizedRandomizedResponse.from_epsilon(2, 1), "1", True, id="grr-2-values"),
-    pytest.param(GeneralizedRandomizedResponse.from_epsilon(7, 2), "2", True, id="grr-7-values"),
-    pytest.param(
-        GeneralizedRandomizedResponse.from_epsilon(24, "0.3"), "0.3", True, id="grr-24-values"
-    ),
-    pytest.param(
-        GeneralizedRandomizedResponse.from_epsilon(300, 4), "4", True, id="grr-300-values"
-    ),
-    pytest.param(SymmetricUnary.from_epsilon(2, 1), "1", True, id="sue-2-values"),
-    pytest.param(SymmetricUnary.from_epsilon(5, 2), "2", True, id="sue-5-values"),
-    pytest.param(SymmetricUnary.from_epsilon(128, "0.7"), "0.7", True, id="sue-128-values"),
-    pytest.param(OptimizedUnary.from_epsilon(2, "0.5"), "0.5", True, id="oue-2-values"),
-    pytest.param(OptimizedUnary.from_epsilon(6, 1), "1", True, id="oue-6-values"),
-    pytest.param(OptimizedUnary.from_epsilon(128, 3), "3", True, id="oue-128-values"),
-    pytest.param(
-        Rappor.from_epsilons(1, 1, 1, epsilon=1, epsilon_permanent=2), "1", False, id="rappor-1-bit"
-    ),
-    pytest.param(
-        Rappor(4, 1, 2, f="0.5", p="0.5", q="0.75"), "0.537143", True, id="rappor-one-hot"
-    ),
-    pytest.param(
-        Rappor(5, 2, 4, f="0.5", p="0.5", q="0.75"), "1.074286", True, id="rappor-two-hashes"
-    ),
-    pytest.param(
-        # eps_1 = eps_inf = 2 ln 3 rounded up: one report tells everything it ever can.
-        Rappor(4, 1, 1, f="0.5", p=0, q=1),
-        "2.197225",
-        True,
-        id="rappor-one-time",
-    ),
-    pytest.param(
-        # Two sets of three among four bits share two: only one bit each way can differ.
-        Rappor(4, 3, 8, f="0.5", p="0.25", q="0.75"),
-        "1.021652",
-        True,
-        id="rappor-values-always-overlap",
-    ),
-    pytest.param(
-        Rappor.from_epsilons(128, 2, 64, epsilon=1, epsilon_permanent=4),
-        "1",
-        True,
-        id="rappor-128-bits",
-    ),
-    pytest.param(
-        Rappor.from_epsilons(4096, 2, 64, epsilon=2, epsilon_permanent=8),
-        "2",
-        True,
-        id="rappor-4096-bits",
-    ),
+CASES: list[Case] = [
+    case
+    for path in sorted((Path(__file__).parent / "cases").glob("*.py"))
+    for case in import_module(f"tests.conformance.cases.{path.stem}").CASES
 ]
 
 
 def test_every_registered_mechanism_is_audited() -> None:
-    audited = {case.values[0].name for case in CASES}
+    audited = {case.mechanism.name for case in CASES}
     assert audited == set(CATALOGUE)
 
 
-@pytest.mark.parametrize(("mechanism", "configured", "attained"), CASES)
-def test_the_shipped_code_has_the_channel_and_the_loss_that_it_states(
-    mechanism: Mechanism, configured: str, attained: bool
-) -> None:
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_shipped_code_has_the_channel_and_the_loss_that_it_states(case: Case) -> None:
+    mechanism, attained = case.mechanism, case.attained
     found = audit(mechanism, WORDS)
     assert found.problems == []  # rows sum to 1 and supports are those of channel()
-    assert found.worst <= mechanism.epsilon <= Decimal(configured)
+    assert found.worst <= mechanism.epsilon <= Decimal(case.configured)
     assert (found.worst == mechanism.epsilon) == attained
     assert (found.worst_permanent is None) == (mechanism.epsilon_permanent is None)
     if mechanism.epsilon_permanent is not None:
@@ -118,15 +50,16 @@ def test_the_shipped_code_has_the_channel_and_the_loss_that_it_states(
         assert mechanism.epsilon <= mechanism.epsilon_permanent
 
 
-@pytest.mark.parametrize(("mechanism", "configured", "attained"), CASES)
-def test_p_true_and_p_false_are_the_channel(
-    mechanism: Mechanism, configured: str, attained: bool
-) -> None:
-    value: Value = "chrome 155" if mechanism.domain is None else mechanism.domain - 1
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_a_value_owns_cells_and_the_channel_has_one_chance_for_each(case: Case) -> None:
+    mechanism = case.mechanism
+    value: Value = "chrome 155" if mechanism.domain is None else mechanism.sample(2)[-1]
     own = mechanism.cells_for(value, 0)
     assert list(own) == sorted(set(own))
     stated = mechanism.channel(value, 0)
     assert len(stated) == mechanism.cells
+    if type(mechanism).channel is not Mechanism.channel:
+        return  # it has more than two probabilities
     for cell, chance in enumerate(stated):
         assert chance == (mechanism.p_true if cell in own else mechanism.p_false)
 
