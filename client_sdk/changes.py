@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 
-from client_sdk.metric import Label, Metric
+from client_sdk.metric import Metric
 from client_sdk.registry import Registry
 from client_sdk.review import Finding
 
@@ -247,9 +247,9 @@ def _of_epochs(old: Metric, new: Metric) -> Iterator[Finding]:
         )
 
 
-def _said_when_absent(metric: Metric) -> Label | None:
+def _said_when_absent(metric: Metric) -> object:
     value = metric.when_absent
-    return metric.labels[value] if isinstance(value, int) and metric.labels else value
+    return None if value is None else metric.decode(value)
 
 
 def _of_share(old: Metric, new: Metric) -> Iterator[Finding]:

@@ -106,6 +106,17 @@ class Metric(_Declared):
             return self.missing, False
         return _ENCODERS[self.type](self, value)
 
+    def decode(self, value: Value) -> object:
+        """Return an encoded value as a host could have recorded it: what `encode` undoes."""
+        if isinstance(value, str):
+            return value
+        if self.most:
+            return [label for index, label in enumerate(self.labels) if value >> index & 1]
+        if self.labels:
+            return self.labels[value]
+        low, high = self.edges
+        return low + (high - low) * value / POSITIONS
+
     @cached_property
     def index_of(self) -> dict[object, int]:
         """Where each label stands in the domain."""
@@ -215,15 +226,18 @@ def _encode_boolean(metric: Metric, value: object) -> tuple[Value, bool]:
 
 
 def _encode_label(metric: Metric, value: object) -> tuple[Value, bool]:
-    wanted = type(metric.labels[0])
-    if isinstance(value, bool) or not isinstance(value, wanted):
-        raise WrongType(f"{metric.name} takes {wanted.__name__} or None")
-    index = metric.index_of.get(
-        str.__str__(value) if isinstance(value, str) else int.__int__(value)
-    )
+    index = _index_of(metric, value)
     if index is not None:
         return index, False
     return metric.missing if metric.catch_all is None else metric.catch_all, True
+
+
+def _index_of(metric: Metric, value: object) -> int | None:
+    """Return where a label stands, None if it is not in the list."""
+    wanted = type(metric.labels[0])
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        raise WrongType(f"{metric.name} takes {wanted.__name__} or None")
+    return metric.index_of.get(str.__str__(value) if isinstance(value, str) else int.__int__(value))
 
 
 def _encode_number(metric: Metric, value: object) -> tuple[Value, bool]:
@@ -248,14 +262,15 @@ def position(number: Decimal, low: Decimal, high: Decimal) -> int:
 def _encode_several(metric: Metric, value: object) -> tuple[Value, bool]:
     if isinstance(value, str | bytes) or not isinstance(value, Collection):
         raise WrongType(f"{metric.name} takes a list of values, empty if none applies, or None")
-    chosen, strange = set(), False
+    chosen: set[int] = set()
+    strange = False
     for each in value:
-        index, outside = _encode_label(metric._replace(missing=-1), each)
-        strange = strange or outside
-        chosen.add(int(index))
+        index = _index_of(metric, each)
+        strange = strange or index is None
+        chosen |= set() if index is None else {index}
     # Of too many the first are kept, in the order of the list in the file.
-    kept = sorted(chosen - {-1})[: metric.most]
-    return sum(1 << index for index in kept), strange or len(kept) < len(chosen - {-1})
+    kept = sorted(chosen)[: metric.most]
+    return sum(1 << index for index in kept), strange or len(kept) < len(chosen)
 
 
 def _encode_string(metric: Metric, value: object) -> tuple[Value, bool]:

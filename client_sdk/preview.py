@@ -219,6 +219,9 @@ def _meaning(report: Mapping[str, Any], metric: Metric) -> str:
             f"{len(cells)} of {mechanism.cells} bits are set, many of them by chance; every text "
             "may or may not have been your answer"
         )
+    if mechanism.encodes == "several":
+        listed = [_shown(metric.labels[cell]) for cell in sorted(cells)]
+        return f"you may or may not have chosen any of {', '.join(listed) or 'the options'}"
     own = {value: mechanism.cells_for(index, cohort) for index, value in enumerate(metric.labels)}
     named = [value for value, its in own.items() if its and cells.issuperset(its)]
     if not named:

@@ -6,6 +6,8 @@ from aggregator.tally import Tally
 from client_sdk.mechanisms import (
     GeneralizedRandomizedResponse,
     Mechanism,
+    MultiHotUnary,
+    PaddingAndSampling,
     RandomizedResponse,
     Rappor,
     UnaryEncoding,
@@ -17,7 +19,16 @@ from estimator.inversion.described import Described
 Inversion = Callable[[Described, Tally, float], Estimates]
 
 INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
-    ((RandomizedResponse, GeneralizedRandomizedResponse, UnaryEncoding), shares.estimates),
+    (
+        (
+            RandomizedResponse,
+            GeneralizedRandomizedResponse,
+            UnaryEncoding,
+            MultiHotUnary,
+            PaddingAndSampling,
+        ),
+        shares.estimates,
+    ),
     ((Rappor,), candidates.estimates),
 )
 """Which classes of mechanisms are inverted in which way."""

@@ -77,11 +77,14 @@ def judge(mechanism: Mechanism, tally: Tally, popcounts: Sequence[int]) -> Plaus
 def popcount_law(mechanism: Mechanism) -> Floats | None:
     """Return the probability that an honest report sets 0, 1, ..., cells bits.
 
-    None where that depends on the value: of a yes/no answer the one bit is what was asked.
+    None where that depends on the value: of a yes/no answer the one bit is what was asked, of
+    several options it is how many apply.
 
     Args:
         mechanism: Of independent bits.
     """
+    if mechanism.encodes in ("several", "number"):
+        return None
     values = [""] if mechanism.domain is None else range(mechanism.domain)
     own_bits = {len(mechanism.cells_for(value, 0)) for value in values}
     if len(own_bits) > 1:

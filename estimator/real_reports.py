@@ -65,11 +65,15 @@ class Drawn:
 def hardest_pair(metric: Metric) -> tuple[object, object]:
     """Return the two values, as a host records them, that the mechanism tells apart best.
 
+    Of several options, as many as can be selected from either end of the list.
+
     Any two of a closed domain are equally far apart; the first and the last are taken. Of
     strings, two that set as few common bits as possible over the cohorts.
     """
     if metric.type == "number":
         return metric.edges[0], metric.edges[-1]
+    if metric.type == "multi_select":
+        return list(metric.labels[: metric.most]), list(metric.labels[-metric.most :])
     if metric.type != "string":
         return metric.labels[0], metric.labels[-1]
     mechanism = metric.mechanism

@@ -12,9 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from client_sdk.mechanisms.selections import members
 from client_sdk.metric import Label, Metric
 
 UNLISTED = "__OTHER__"
+SEPARATOR = "|"
+"""Between the options of one device's answer to a question with several."""
 _UNLISTED_KINDS = 500
 
 
@@ -102,10 +105,11 @@ def uniform(metric: Metric) -> Population:
     return Population(values, np.full(len(values), 1 / len(values)))
 
 
-def recordable(metric: Metric, text: str) -> Label | float:
+def recordable(metric: Metric, text: str) -> Label | float | list[Label]:
     """Return what an app would pass to `record` for a population's value.
 
-    For a number the population may give a bucket, as labels print it: its middle is recorded.
+    For several options the population gives them with SEPARATOR in between. For a number it may
+    give a bucket, as labels print it: its middle is recorded.
 
     Raises:
         ValueError: The metric takes no such value.
@@ -118,11 +122,17 @@ def recordable(metric: Metric, text: str) -> Label | float:
                 bucket = metric.index_of[text]
                 return float((metric.edges[bucket] + metric.edges[bucket + 1]) / 2)
             return float(text)
-        if metric.labels and isinstance(metric.labels[0], int):
-            return int(text)
+        if metric.type == "multi_select":
+            return [_label(metric, each) for each in text.split(SEPARATOR) if each]
+        if metric.labels:
+            return _label(metric, text)
     except ValueError as error:
         raise ValueError(f"{metric.name} takes a {metric.type}, got {text!r}") from error
     return text
+
+
+def _label(metric: Metric, text: str) -> Label:
+    return int(text) if isinstance(metric.labels[0], int) else text
 
 
 def truth(metric: Metric, population: Population) -> dict[str, float]:
@@ -140,10 +150,11 @@ def truth(metric: Metric, population: Population) -> dict[str, float]:
         if metric.labels:
             index, _ = metric.encode(answer)
             assert isinstance(index, int)
-            name = listed[index]
+            held = [listed[i] for i in members(index)] if metric.most else [listed[index]]
         else:
-            name = value if value in shares else UNLISTED
-        shares[name] = shares.get(name, 0.0) + share
+            held = [value if value in shares else UNLISTED]
+        for name in held:
+            shares[name] = shares.get(name, 0.0) + share
     return shares
 
 

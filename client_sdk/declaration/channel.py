@@ -5,7 +5,16 @@ from typing import Any
 
 from client_sdk.declaration.table import Table
 from client_sdk.errors import OptionError, ParameterError
-from client_sdk.mechanisms import CATALOGUE, MEMOIZED, Declared, Mechanism, Rappor, build, choose
+from client_sdk.mechanisms import (
+    CATALOGUE,
+    MEMOIZED,
+    Declared,
+    Mechanism,
+    Rappor,
+    build,
+    choose,
+    choose_several,
+)
 from client_sdk.mechanisms.thresholds import written_up
 from client_sdk.metric import Memoize
 
@@ -58,7 +67,7 @@ def _chosen(
     if encodes == "string" and "mechanism" not in table.values:
         inner = table.take_table("rappor", {})
         return "rappor", dict(inner.values), Rappor.name, _options(inner)
-    chosen = table.take("mechanism", None) or choose(len(domain["labels"]), epsilon)
+    chosen = table.take("mechanism", None) or _default(encodes, domain, epsilon)
     inner = Table(table.key("mechanism"), chosen if isinstance(chosen, dict) else {"name": chosen})
     name = inner.take_text("name")
     if name not in CATALOGUE:
@@ -67,6 +76,13 @@ def _chosen(
     if "most" in domain:
         options["most"] = domain["most"]
     return "mechanism", chosen, MEMOIZED.get(name, name) if memoized else name, options
+
+
+def _default(encodes: str, domain: dict[str, Any], epsilon: Decimal) -> str:
+    values = len(domain["labels"])
+    if encodes == "several":
+        return choose_several(values, domain["most"], epsilon)
+    return choose(values, epsilon)
 
 
 def _options(inner: Table) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import POSITIONS, Encoding, Mechanism, Value
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
+from client_sdk.mechanisms.multi_hot_unary import MultiHotUnary
+from client_sdk.mechanisms.padding_and_sampling import PaddingAndSampling
 from client_sdk.mechanisms.randomized_response import RandomizedResponse
 from client_sdk.mechanisms.rappor import Rappor
 from client_sdk.mechanisms.thresholds import exponential
@@ -25,6 +27,8 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
         SymmetricUnary,
         OptimizedUnary,
         Rappor,
+        MultiHotUnary,
+        PaddingAndSampling,
     )
 }
 
@@ -39,7 +43,9 @@ __all__ = [
     "Encoding",
     "GeneralizedRandomizedResponse",
     "Mechanism",
+    "MultiHotUnary",
     "OptimizedUnary",
+    "PaddingAndSampling",
     "RandomizedResponse",
     "Rappor",
     "SymmetricUnary",
@@ -47,6 +53,7 @@ __all__ = [
     "Value",
     "build",
     "choose",
+    "choose_several",
 ]
 
 
@@ -62,6 +69,13 @@ def choose(domain: int, epsilon: Decimal) -> str:
     if domain < 3 * exponential(epsilon) + 2:
         return GeneralizedRandomizedResponse.name
     return OptimizedUnary.name
+
+
+def choose_several(options: int, most: int, epsilon: Decimal) -> str:
+    """Return the name of the mechanism that a choice of several options gets by default."""
+    all_bits = MultiHotUnary.from_epsilon(options, most, epsilon)
+    one_of_them = PaddingAndSampling.from_epsilon(options, most, epsilon)
+    return min(all_bits, one_of_them, key=lambda mechanism: mechanism.rare_variance).name
 
 
 def build(name: str, declared: Declared | None = None, **fields: Any) -> Mechanism:

@@ -59,8 +59,19 @@ def _joined_ends(ends: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]
     return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
 
 
-def entries_of(values: Sequence[Label | None], columns: Columns, n: int) -> tuple[Estimate, ...]:
-    consistent = simplex_projection(columns.shares)
+def entries_of(
+    values: Sequence[Label | None], columns: Columns, n: int, *, exclusive: bool = True
+) -> tuple[Estimate, ...]:
+    """Return one entry per value.
+
+    Args:
+        values: Names of the rows.
+        columns: Their figures.
+        n: Reports.
+        exclusive: A device holds exactly one of the values, so that true shares add up to one.
+    """
+    raw = columns.shares
+    consistent = simplex_projection(raw) if exclusive else np.clip(raw, 0.0, 1.0)
     effects = uncertainty.design_effects(columns.population, consistent, n)
     low, high = columns.interval
     outer_low, outer_high = columns.simultaneous

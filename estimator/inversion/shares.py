@@ -40,6 +40,7 @@ def from_supports(metric: Described, counts: NDArray[np.int64], n: int, level: f
         # fail together and need no correction.
         no = Columns.of(1 - raw, n - counts, n, channel.complement(), level, cells=1)
         parts = [no, Columns.of(raw, counts, n, channel, level, cells=1)]
-    entries = entries_of(metric.labels, Columns.joined(parts), n)
+    exclusive = metric.mechanism.encodes != "several"
+    entries = entries_of(metric.labels, Columns.joined(parts), n, exclusive=exclusive)
     shift = worst_shift(metric.mechanism)
     return Estimates(n, epsilon, level, METHOD, entries, worst_shift=shift)

@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="METRIC=FILE",
-        help="CSV of value,count for a metric, or the name of a shipped one; may be repeated",
+        help="CSV of value,count for a metric, or the name of a shipped one; may be repeated; "
+        "several options of one device stand as a|b",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -15,6 +15,23 @@ WITHIN = 0.03
 """The standard deviation of 10,000 draws is off by 0.7 % (one sigma): 3 % is more than four."""
 
 
+@pytest.mark.parametrize("name", ["multi_hot_unary", "padding_and_sampling"])
+@pytest.mark.parametrize("most", [2, 5])
+def test_the_error_of_several_options_is_the_predicted_one(name: str, most: int) -> None:
+    mechanism = build(name, domain=5, epsilon=1, most=most)
+    selections = [0b00000, 0b00001, 0b00011, 0b01001]
+    shares = (0.2, 0.4, 0.3, 0.1)
+    truth = np.array([0.8, 0.3, 0.0, 0.1, 0.0])
+    chance = np.random.default_rng(9)
+    channel = Channel.of_values(mechanism)
+    _, counts = tallies(mechanism, selections, shares, N, COLLECTIONS, chance)
+    found = channel.invert(counts[:, 0] / N)
+    assert np.abs(found.mean(axis=0) - truth).max() < 6 * found.std(axis=0).max() / 100
+    assert np.abs(found.std(axis=0) / np.sqrt(variance_population(truth, N, channel)) - 1).max() < (
+        WITHIN
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["generalized_randomized_response", "symmetric_unary", "optimized_unary"]
 )
