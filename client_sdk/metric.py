@@ -15,6 +15,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from client_sdk.epochs import EpochLength, epoch_of
@@ -33,6 +34,7 @@ FOREVER = date(9000, 1, 1)
 LONGEST_STRING = 1024
 """Characters of a string that take part; what follows is cut off, as a clamp."""
 
+_MOST_SELECTED = 1024  # looked at: a host may hand over a list of millions by mistake
 _MOST_BITS = 256  # of an integer that is still compared: far above any bucket edge
 
 
@@ -264,13 +266,14 @@ def _encode_several(metric: Metric, value: object) -> tuple[Value, bool]:
         raise WrongType(f"{metric.name} takes a list of values, empty if none applies, or None")
     chosen: set[int] = set()
     strange = False
-    for each in value:
+    for each in islice(value, _MOST_SELECTED):
         index = _index_of(metric, each)
         strange = strange or index is None
         chosen |= set() if index is None else {index}
     # Of too many the first are kept, in the order of the list in the file.
     kept = sorted(chosen)[: metric.most]
-    return sum(1 << index for index in kept), strange or len(kept) < len(chosen)
+    clamped = strange or len(kept) < len(chosen) or len(value) > _MOST_SELECTED
+    return sum(1 << index for index in kept), clamped
 
 
 def _encode_string(metric: Metric, value: object) -> tuple[Value, bool]:

@@ -12,6 +12,7 @@ from client_sdk.audit.branches import audit_branches
 from client_sdk.audit.finding import Audit
 from client_sdk.audit.lanes import audit_lanes
 from client_sdk.audit.replay import UnauditableError, law
+from client_sdk.audit.subsets import audit_subsets, draws_a_subset
 from client_sdk.mechanisms import Mechanism, Value
 
 __all__ = ["Audit", "UnauditableError", "audit", "law"]
@@ -25,6 +26,7 @@ MOST_COHORTS = 4
 _UNITS: dict[Callable[[Audit, Sequence[Value], int], None], str] = {
     audit_branches: "branch",
     audit_lanes: "lane",
+    audit_subsets: "kind of subset",
 }
 
 
@@ -40,7 +42,7 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
         domain = mechanism.sample(MOST_VALUES)
     else:
         domain = list(dict.fromkeys(strings))[:16] or [f"value {i}" for i in range(12)]
-    method = _method(mechanism)
+    method = _method(mechanism, domain[0])
     result = Audit(mechanism, f"every {_UNITS[method]} of the code")
     try:
         for cohort in range(min(mechanism.cohorts, MOST_COHORTS)):
@@ -68,8 +70,8 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
     return result
 
 
-def _method(mechanism: Mechanism) -> Callable[[Audit, Sequence[Value], int], None]:
+def _method(mechanism: Mechanism, value: Value) -> Callable[[Audit, Sequence[Value], int], None]:
     stages = 2 if mechanism.memoizes else 1
     if mechanism.kind == "cell" or mechanism.cells * stages <= LONGEST_ENUMERATED:
         return audit_branches
-    return audit_lanes
+    return audit_subsets if draws_a_subset(mechanism, value) else audit_lanes

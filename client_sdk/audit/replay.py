@@ -59,13 +59,20 @@ class ReplayCoin(Coin):
         return self.script[step]
 
 
-def law(draw: Callable[[Coin], int]) -> tuple[Law, int]:
-    """Return the exact law of `draw` and the number of branches that were replayed."""
+def law(
+    draw: Callable[[Coin], int], coin_of: Callable[[Sequence[int]], ReplayCoin] = ReplayCoin
+) -> tuple[Law, int]:
+    """Return the exact law of `draw` and the number of branches that were replayed.
+
+    Args:
+        draw: The program.
+        coin_of: Makes the coin that answers from a script.
+    """
     outcomes: Law = {}
     branches = 0
     script: list[int] = []
     while True:
-        coin = ReplayCoin(script)
+        coin = coin_of(script)
         outcome = draw(coin)
         outcomes[outcome] = outcomes.get(outcome, Fraction(0)) + coin.weight
         branches += 1

@@ -4,7 +4,9 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import product
+from math import comb
 
 import pytest
 from hypothesis import given
@@ -107,6 +109,26 @@ def test_uniform_gives_every_value_equally_often_and_rejects_the_rest(bound: int
             rejected += 1
     assert counts == dict.fromkeys(range(bound), 16 * (16 // bound))
     assert rejected == 16 * (16 % bound)
+
+
+@pytest.mark.parametrize("cuts", [[16], [3, 16], [0, 5, 5, 16], [1, 2, 3, 16]])
+def test_pick_gives_every_outcome_its_own_width(cuts: list[int]) -> None:
+    # word_bits=4 keeps the upper half of a byte: 16 words, each from 16 of the 256 bytes.
+    counts = Counter(Coin(scripted(bytes([b])), 4).pick(cuts) for b in range(256))
+    widths = [16 * (cut - before) for before, cut in zip([0, *cuts], cuts, strict=False)]
+    assert counts == {index: width for index, width in enumerate(widths) if width}
+
+
+@pytest.mark.parametrize(("size", "of"), [(0, 3), (1, 4), (2, 4), (2, 3), (3, 3)])
+def test_every_subset_is_drawn_equally_often(size: int, of: int) -> None:
+    # Words of 2 bits: all streams of one byte per member, rejected ones left out.
+    counts: Counter[int] = Counter()
+    for stream in product(range(0, 256, 64), repeat=size):
+        with suppress(Exhausted):
+            counts[Coin(scripted(bytes(stream)), 2).subset(size, of)] += 1
+    assert len(counts) == comb(of, size)
+    assert len(set(counts.values())) == 1
+    assert {outcome.bit_count() for outcome in counts} == {size}
 
 
 def test_a_rejected_word_is_followed_by_a_fresh_one() -> None:
