@@ -5,6 +5,8 @@ from collections.abc import Callable
 from aggregator.tally import Tally
 from client_sdk.mechanisms import (
     GeneralizedRandomizedResponse,
+    HadamardResponse,
+    LocalHashing,
     Mechanism,
     MultiHotUnary,
     PaddingAndSampling,
@@ -13,7 +15,7 @@ from client_sdk.mechanisms import (
     UnaryEncoding,
 )
 from estimator.estimates import Estimates
-from estimator.inversion import candidates, shares
+from estimator.inversion import candidates, hashed, shares
 from estimator.inversion.described import Described
 
 Inversion = Callable[[Described, Tally, float], Estimates]
@@ -29,6 +31,7 @@ INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
         ),
         shares.estimates,
     ),
+    ((LocalHashing, HadamardResponse), hashed.estimates),
     ((Rappor,), candidates.estimates),
 )
 """Which classes of mechanisms are inverted in which way."""

@@ -12,6 +12,12 @@ from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import POSITIONS, Encoding, Mechanism, Value
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
+from client_sdk.mechanisms.hadamard_response import HadamardResponse
+from client_sdk.mechanisms.local_hashing import (
+    BinaryLocalHashing,
+    LocalHashing,
+    OptimizedLocalHashing,
+)
 from client_sdk.mechanisms.multi_hot_unary import MultiHotUnary
 from client_sdk.mechanisms.padding_and_sampling import PaddingAndSampling
 from client_sdk.mechanisms.randomized_response import RandomizedResponse
@@ -26,6 +32,9 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
         GeneralizedRandomizedResponse,
         SymmetricUnary,
         OptimizedUnary,
+        OptimizedLocalHashing,
+        BinaryLocalHashing,
+        HadamardResponse,
         Rappor,
         MultiHotUnary,
         PaddingAndSampling,
@@ -39,11 +48,15 @@ __all__ = [
     "CATALOGUE",
     "MEMOIZED",
     "POSITIONS",
+    "BinaryLocalHashing",
     "Declared",
     "Encoding",
     "GeneralizedRandomizedResponse",
+    "HadamardResponse",
+    "LocalHashing",
     "Mechanism",
     "MultiHotUnary",
+    "OptimizedLocalHashing",
     "OptimizedUnary",
     "PaddingAndSampling",
     "RandomizedResponse",

@@ -80,6 +80,14 @@ class Mechanism(ABC):
         return self.p_false
 
     @property
+    def even_parts(self) -> int:
+        """Equal runs of cells that reports fall into evenly, whatever was reported.
+
+        More than 1 where a response says which hash function or column the device drew.
+        """
+        return 1
+
+    @property
     def rare_variance(self) -> float:
         """Variance of the estimated share of a value that nobody holds, times n (reference 0.2)."""
         p, q = self.support_true, self.support_false
@@ -146,3 +154,11 @@ def require_domain(domain: int, least: int = 2) -> int:
     if domain < least:
         raise ParameterError(f"domain must have at least {least} values, got domain={domain}")
     return domain
+
+
+def require_index(value: Value, domain: int) -> int:
+    """Return `value` if it is the index of one of `domain` values, else raise ParameterError."""
+    index = int(value)
+    if not 0 <= index < domain:
+        raise ParameterError(f"value must be an index in 0..{domain - 1}, got {value}")
+    return index
