@@ -17,6 +17,8 @@ from client_sdk.state import FILE_NAME, State
 from client_sdk.uploader import batch_body
 
 _MICRO = 1e6
+_MOST_NAMED = 8
+"""Answers that a report is said to speak for; of more, how many others there are."""
 NOT_OF_A_METRIC = "(erased, or known to the server only)"
 
 
@@ -223,13 +225,20 @@ def _meaning(report: Mapping[str, Any], metric: Metric) -> str:
         listed = [_shown(metric.labels[cell]) for cell in sorted(cells)]
         return f"you may or may not have chosen any of {', '.join(listed) or 'the options'}"
     own = {value: mechanism.cells_for(index, cohort) for index, value in enumerate(metric.labels)}
-    named = [value for value, its in own.items() if its and cells.issuperset(its)]
+    if bits:
+        named = [value for value, its in own.items() if its and cells.issuperset(its)]
+    else:
+        # Of hashed answers each has many cells, and a report names one that several share.
+        named = [value for value, its in own.items() if not cells.isdisjoint(its)]
     if not named:
         # A response without any cell speaks for the answer that has none, if there is one.
         named = [value for value, its in own.items() if not its]
     if not named:
         return "it names no answer; you may or may not have given any of them"
-    return f"you may or may not have answered {' or '.join(map(_shown, named))}"
+    listed = [*map(_shown, named[:_MOST_NAMED])]
+    if len(named) > _MOST_NAMED:
+        listed.append(f"one of {len(named) - _MOST_NAMED} others")
+    return f"you may or may not have answered {' or '.join(listed)}"
 
 
 def _shown(value: object) -> str:

@@ -3,8 +3,9 @@
 Honest bit vectors have a known number of bits set, whatever the values: `ones` bits belong to the
 value and pass through p_true, all others through p_false, independently. So the popcount is the
 sum of two binomials, and a crowd that sends all ones, none, or one fixed vector shows. Cohorts are
-drawn evenly, so their sizes show the same. Nobody's report is dropped for it: honest devices have
-tails too, and dropping them would bias every share. Fakes that mimic an honest popcount are not
+drawn evenly, so their sizes show the same, and so are the seeds and columns that reports of hashed
+values name. Nobody's report is dropped for it: honest devices have tails too, and dropping them
+would bias every share. Fakes that mimic an honest popcount are not
 seen at all; what they can do is bounded by `worst_shift`.
 """
 
@@ -33,7 +34,8 @@ class Plausibility:
         popcount_z: How many standard errors the mean popcount is from what honest devices have;
             None for metrics whose popcount says nothing, or without reports.
         popcount_p: Probability of popcounts as odd as these, or odder, from honest devices.
-        cohort_p: The same of cohort sizes; None for metrics with one cohort.
+        cohort_p: The same of the sizes of cohorts, or of what else honest devices draw evenly;
+            None for metrics without.
     """
 
     popcount_z: float | None
@@ -59,6 +61,8 @@ def judge(mechanism: Mechanism, tally: Tally, popcounts: Sequence[int]) -> Plaus
         popcounts: How many reports set 0, 1, ... bits; empty for metrics without bit vectors.
     """
     sizes = tally.reports
+    if mechanism.even_parts > 1:
+        sizes = tally.counts.reshape(mechanism.cohorts * mechanism.even_parts, -1).sum(axis=1)
     cohort_p = None
     if len(sizes) > 1 and tally.n:
         cohort_p = _chi_square_p(sizes, np.full(len(sizes), 1 / len(sizes)))
@@ -81,9 +85,9 @@ def popcount_law(mechanism: Mechanism) -> Floats | None:
     several options it is how many apply.
 
     Args:
-        mechanism: Of independent bits.
+        mechanism: Any; None for responses that are one cell.
     """
-    if mechanism.encodes in ("several", "number"):
+    if mechanism.kind == "cell" or mechanism.encodes in ("several", "number"):
         return None
     values = [""] if mechanism.domain is None else range(mechanism.domain)
     own_bits = {len(mechanism.cells_for(value, 0)) for value in values}

@@ -192,7 +192,8 @@ def _described(
 def describe(metric: Metric, pair: tuple[object, object], draws: list[list[Response]]) -> Rows:
     """Return draws as rows that hold what can tell the two values of a pair apart.
 
-    Of a cell: how often it is the one value's and the other's, and its index in the first report.
+    Of a cell: how often it is the one value's alone and the other's alone, and its index in the
+    first report.
     Of bit vectors: the bits of the one value's cells, of the other value's, and the number of all
     further ones. Reports of one draw are summed. (Leaks through a single further bit are the
     exact audit's.)
@@ -200,9 +201,11 @@ def describe(metric: Metric, pair: tuple[object, object], draws: list[list[Respo
     mechanism = metric.mechanism
     encoded = [metric.encode(value)[0] for value in pair]
     if mechanism.kind == "cell":
-        one, other = (mechanism.cells_for(value, 0)[0] for value in encoded)
+        one, other = (frozenset(mechanism.cells_for(value, 0)) for value in encoded)
+        alone = (one - other, other - one)
         cells = [[cell for _, cell in each] for each in draws]
-        return np.array([[c.count(one), c.count(other), c[0]] for c in cells], np.int64)
+        sums = [[sum(cell in own for cell in c) for own in alone] for c in cells]
+        return np.array([[*s, c[0]] for s, c in zip(sums, cells, strict=True)], np.int64)
     own: dict[int, tuple[int, ...]] = {}
     rows = []
     for each in draws:

@@ -76,8 +76,8 @@ class Channels:
 
     Attributes:
         mechanism: Name.
-        p_true: P(a cell is supported | it belongs to the value).
-        p_false: P(a cell is supported | it does not).
+        p_true: P(a report speaks for a value | it is the truth).
+        p_false: P(a report speaks for a value | it is not).
         inclusion: P(a device reports in an epoch).
         pooled_from: For pooled releases, fingerprints and reports of the parts.
     """
@@ -214,8 +214,8 @@ def compose(
         privacy=Privacy.of(metric),
         channels=Channels(
             mechanism.name,
-            float(mechanism.p_true),
-            float(mechanism.p_false),
+            float(mechanism.support_true),
+            float(mechanism.support_false),
             float(metric.inclusion),
         ),
         estimates=None if withheld else estimates,
