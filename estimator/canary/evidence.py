@@ -10,13 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize, stats
 
-from client_sdk.mechanisms import (
-    CATALOGUE,
-    HadamardResponse,
-    LocalHashing,
-    RandomizedResponse,
-    Rappor,
-)
+from client_sdk.mechanisms import CATALOGUE, RandomizedResponse, Rappor
 from estimator import uncertainty
 from estimator.debias import Channel, Floats
 
@@ -26,29 +20,13 @@ def independent_values(mechanism: str, values: int) -> int | None:
 
     Yes and no are one event. The counts of one chosen cell each add up to n, which leaves one
     less. Independent bits leave errors that hardly depend on each other: a covariance of -f g / n
-    beside variances that noise makes many times larger, and so do Hadamard rows, any two of which
-    are uncorrelated. None for strings and for hashed values: anything may be.
+    beside variances that noise makes many times larger. None for strings: anything may be.
     """
     if mechanism == RandomizedResponse.name:
         return 1
-    if issubclass(CATALOGUE[mechanism], Rappor | LocalHashing):
+    if mechanism == Rappor.name:
         return None
-    return values - 1 if _one_cell_is_one_value(mechanism) else values
-
-
-def negatively_associated(mechanism: str | None) -> bool:
-    """Return whether more supports of some values make more of others less likely, as a rule.
-
-    Of hashed values a report speaks for many at once. Without a name, as of pooled releases, it is
-    taken for granted.
-    """
-    kind = CATALOGUE.get(mechanism or "")
-    return kind is None or not issubclass(kind, LocalHashing | HadamardResponse)
-
-
-def _one_cell_is_one_value(mechanism: str) -> bool:
-    kind = CATALOGUE[mechanism]
-    return kind.kind == "cell" and not issubclass(kind, LocalHashing | HadamardResponse)
+    return values - 1 if CATALOGUE[mechanism].kind == "cell" else values
 
 
 def miss_probability(truth: Floats, n: int, channel: Channel, level: float) -> float:
@@ -101,7 +79,7 @@ def squared_error(
     if mechanism == RandomizedResponse.name:  # "no" repeats "yes"
         variance = uncertainty.variance_population(truth[-1], n, channel)
         return float(errors[-1] ** 2 / variance), 1
-    if _one_cell_is_one_value(mechanism):
+    if CATALOGUE[mechanism].kind == "cell":
         # Pearson's, of a multinomial. Its sum is not assumed to be right: all errors count.
         lam = channel.support(truth)
         return float(np.sum(n * channel.gap**2 * errors**2 / lam)), len(errors) - 1
@@ -179,7 +157,7 @@ def below_zero(mass: float, errors: Floats, independent: bool) -> tuple[float, f
     """Return the negative mass to expect at most from shares of at least 0, and a bound on p.
 
     A share of 0 is estimated below zero by s / sqrt(2 pi) on average. The bound is Chernoff's.
-    Supports of direct counts are negatively associated (Joag-Dev and Proschan, "Negative
+    Supports of a closed domain are negatively associated (Joag-Dev and Proschan, "Negative
     Association of Random Variables", 1983: multinomial counts, and increasing functions of
     disjoint sets of them), so the transform of their sum is at most the product. Otherwise the sum
     is taken for one variable as wide as all together, which is the worst dependence there is.
@@ -187,7 +165,7 @@ def below_zero(mass: float, errors: Floats, independent: bool) -> tuple[float, f
     Args:
         mass: What is below zero, summed.
         errors: Standard errors of the shares.
-        independent: Whether supports are independent or negatively associated.
+        independent: Whether the domain is closed.
     """
     expected = float(errors.sum()) / math.sqrt(2 * math.pi)
     if mass <= expected or not errors.sum():

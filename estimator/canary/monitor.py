@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from estimator.canary import truth
-from estimator.canary.evidence import below_zero, negatively_associated
+from estimator.canary.evidence import below_zero
 from estimator.canary.truth import Truth
 from estimator.canary.utility import ALARM, Score, score
 from estimator.estimates import Estimates
@@ -146,8 +146,7 @@ def _negative(release: Release, estimates: Estimates) -> tuple[float, float]:
     if closed and channels.p_true is not None and channels.p_false is not None:
         spread = channels.p_false * (1 - channels.p_false) / estimates.n
         errors = np.maximum(errors, math.sqrt(spread) / abs(channels.p_true - channels.p_false))
-    apart = closed and negatively_associated(channels.mechanism)
-    return below_zero(estimates.negative_mass, errors, apart)
+    return below_zero(estimates.negative_mass, errors, closed)
 
 
 def _reports(latest: Iterable[Release]) -> list[str]:

@@ -181,14 +181,9 @@ def _evidence(
     expected = np.mean([evidence.miss_probability(truth, c.n, channel, level) for c in compared])
     errors, ns = [c.errors for c in compared], [c.n for c in compared]
     true = [variance_population(truth, c.n, channel) for c in compared]
-    if free is None:
-        scores = [e / np.sqrt(variance) for e, variance in zip(errors, true, strict=True)]
-        p_error = evidence.too_large_scores(scores)
-    else:
-        p_error = evidence.too_large_errors(errors, truth, ns, channel, mechanism)
     return (
         evidence.too_many_misses(missed, values, free, float(expected)),
-        p_error,
+        evidence.too_large_errors(errors, truth, ns, channel, mechanism),
         evidence.too_small_errors(
             [c.stated**2 / variance for c, variance in zip(compared, true, strict=True)],
             truth,
