@@ -93,6 +93,17 @@ def words(registry: Any, name: str, response: object, **changes: Any) -> str:
     return in_words({**report, **changes}, metric)
 
 
+def test_a_report_of_hashed_answers_names_all_that_share_its_cell(registry_of: Any) -> None:
+    hashed = MANY.replace('"optimized_unary"', '"binary_local_hashing"')
+    # Seed 2 is the number 3 and tells the parity of an index in binary, 0 to 3, from 0.
+    assert words(registry_of(hashed), "city", 2 * 2 + 0).endswith("answered 'Ulm' or 'other'")
+    assert words(registry_of(hashed), "city", 2 * 2 + 1).endswith("answered 'Bonn' or 'Kiel'")
+    cities = "".join(f'"city {number}", ' for number in range(39))
+    long = hashed.replace('"Ulm", "Bonn", "Kiel", ', cities)
+    told = words(registry_of(long), "city", 0)
+    assert told.endswith("'city 12' or 'city 14' or one of 12 others")
+
+
 def test_reports_are_explained_with_their_deniability(
     registry_of: Any, tables: dict[str, str]
 ) -> None:

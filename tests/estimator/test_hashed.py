@@ -9,6 +9,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from aggregator.tally import Tally
+from client_sdk import loads
 from client_sdk.mechanisms import (
     BinaryLocalHashing,
     HadamardResponse,
@@ -16,15 +17,19 @@ from client_sdk.mechanisms import (
     OptimizedLocalHashing,
     build,
 )
-from estimator import uncertainty
+from estimator import real_reports, uncertainty
 from estimator.debias import Channel
+from estimator.empirical_audit import collision_chance, lower_bound
 from estimator.estimate import estimate
 from estimator.inversion.hashed import supports, walsh_hadamard
 from estimator.plausibility import judge, popcount_law, worst_shift
+from estimator.releases.release import compose
+from tests.registries import registry, theme
 
 GOLDEN = json.loads(
     (Path(__file__).parent.parent / "conformance" / "golden_hashing.json").read_text()
 )
+NAMES = ["optimized_local_hashing", "binary_local_hashing", "hadamard_response"]
 
 
 def described(mechanism):
@@ -161,9 +166,7 @@ def test_the_largest_lists_are_inverted_without_a_table_of_values_and_seeds():
             assert found[value] == counts[list(mechanism.cells_for(value, 0))].sum()
 
 
-@pytest.mark.parametrize(
-    "name", ["optimized_local_hashing", "binary_local_hashing", "hadamard_response"]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_reports_are_no_estimates(name):
     mechanism = build(name, domain=12, epsilon=1)
     found = estimate(described(mechanism), Tally.zero(mechanism))
@@ -171,9 +174,7 @@ def test_no_reports_are_no_estimates(name):
     assert judge(mechanism, Tally.zero(mechanism), ()).cohort_p is None
 
 
-@pytest.mark.parametrize(
-    "name", ["optimized_local_hashing", "binary_local_hashing", "hadamard_response"]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_crowd_that_names_one_seed_shows_and_an_honest_one_does_not(name):
     """Honest seeds are even whatever the values: an alarm of them has a chance of 2e-4, the seed
     is fixed. 600 fakes among 10,000 in one of at most 63 seeds are over 30 standard errors."""
@@ -193,3 +194,39 @@ def test_values_of_one_digit_are_counted_directly():
     assert isinstance(mechanism, LocalHashing) and mechanism.seeds == 1
     direct = build("generalized_randomized_response", domain=11, epsilon=4)
     assert (mechanism.cells, mechanism.rare_variance) == (11, direct.rare_variance)
+
+
+VALUES = [f"v{number}" for number in range(19)] + ["other"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_reports_bound_epsilon_closely_from_below(name):
+    """The empirical audit looks at the cells that only one of two values has. At a confidence of
+    1 - 1e-6 the bound is above the truth with a probability below that."""
+    text = registry(theme(*VALUES, mechanism=name))
+    metric = loads(text).metrics["theme"]
+    pair = real_reports.hardest_pair(metric)
+
+    def rows(value):
+        return lambda n: real_reports.describe(
+            metric, pair, real_reports.draw(loads(text), metric, value, n)
+        )
+
+    found = lower_bound(rows(pair[0]), rows(pair[1]), 10_000, 1 - 1e-6)
+    assert 0.6 < found.epsilon <= float(metric.mechanism.epsilon)
+    encoded, _ = metric.encode(pair[0])
+    assert 0 < collision_chance(metric.mechanism, encoded) < 1 / metric.mechanism.even_parts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_release_states_the_probabilities_of_values_and_not_of_cells(name):
+    metric = loads(registry(theme(*VALUES, mechanism=name))).metrics["theme"]
+    counts = np.full((1, metric.mechanism.cells), 100)
+    estimates = estimate(metric, Tally.of(counts))
+    channels = compose(metric, "shop-app", 2970, estimates, now=1_797_000_000.0).channels
+    of_values = Channel.of_values(metric.mechanism)
+    assert (channels.p_true, channels.p_false) == (of_values.p_true, of_values.p_false)
+    # From them alone anybody recomputes a share.
+    supported = int(supports(metric.mechanism, counts[0])[4]) / counts.sum()
+    again = (supported - channels.p_false) / (channels.p_true - channels.p_false)
+    assert estimates.entries[4].share == pytest.approx(again, abs=1e-12)
