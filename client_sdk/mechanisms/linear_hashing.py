@@ -84,6 +84,18 @@ class LinearHashing:
             result = self.sum(result, self.product(one, other))
         return result
 
+    def cells(self, value: int) -> list[int]:
+        """Return the cells of a value under all seeds, in order; quicker than one by one."""
+        result: list[int] = []
+        below = [0]
+        for _ in range(self.digits):
+            value, digit = divmod(value, self.size)
+            result += [self.sum(digit, cell) for cell in below]
+            if len(result) < self.seeds:
+                multiples = [self.product(factor, digit) for factor in range(self.size)]
+                below = [self.sum(each, cell) for each in multiples for cell in below]
+        return result
+
     def sum(self, one: int, other: int) -> int:
         """Add two elements of the field."""
         return one ^ other if self.modulus else (one + other) % self.size

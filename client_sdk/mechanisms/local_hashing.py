@@ -93,8 +93,8 @@ class LocalHashing(Mechanism):
         return seed * self.cells_per_seed + sent
 
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
-        index, hashed = require_index(value, self.domain), self.hashing.cell
-        return tuple(seed * self.cells_per_seed + hashed(seed, index) for seed in range(self.seeds))
+        cells = self.hashing.cells(require_index(value, self.domain))
+        return tuple(seed * self.cells_per_seed + cell for seed, cell in enumerate(cells))
 
     def parameters(self) -> Mapping[str, int]:
         return {

@@ -35,6 +35,14 @@ def test_any_two_values_share_a_cell_under_the_same_number_of_seeds(size, domain
     assert {cell for row in rows for cell in row} <= set(range(size))
 
 
+@pytest.mark.parametrize(("size", "domain"), [*SHAPES, (4, 300), (5, 600)])
+def test_the_cells_under_all_seeds_are_those_under_each(size, domain):
+    hashing = LinearHashing(domain, size)
+    for value in {0, 1, domain // 2, domain - 1}:
+        each = [hashing.cell(seed, value) for seed in range(hashing.seeds)]
+        assert hashing.cells(value) == each
+
+
 @pytest.mark.parametrize("size", FIELDS)
 def test_a_cell_holds_one_in_size_of_all_digit_vectors_under_every_seed(size):
     hashing = LinearHashing(size**2, size)
