@@ -11,6 +11,7 @@ from typing import Any
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import POSITIONS, Encoding, Mechanism, Value
 from client_sdk.mechanisms.declared import Declared
+from client_sdk.mechanisms.discrete_laplace import DiscreteLaplace
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
 from client_sdk.mechanisms.hadamard_response import HadamardResponse
 from client_sdk.mechanisms.local_hashing import (
@@ -19,9 +20,13 @@ from client_sdk.mechanisms.local_hashing import (
     OptimizedLocalHashing,
 )
 from client_sdk.mechanisms.multi_hot_unary import MultiHotUnary
+from client_sdk.mechanisms.number_grid import NumberGrid
+from client_sdk.mechanisms.one_bit_mean import OneBitMean
 from client_sdk.mechanisms.padding_and_sampling import PaddingAndSampling
+from client_sdk.mechanisms.piecewise import Piecewise
 from client_sdk.mechanisms.randomized_response import RandomizedResponse
 from client_sdk.mechanisms.rappor import Rappor
+from client_sdk.mechanisms.square_wave import SquareWave
 from client_sdk.mechanisms.thresholds import exponential
 from client_sdk.mechanisms.unary import OptimizedUnary, SymmetricUnary, UnaryEncoding
 
@@ -38,6 +43,10 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
         Rappor,
         MultiHotUnary,
         PaddingAndSampling,
+        OneBitMean,
+        Piecewise,
+        DiscreteLaplace,
+        SquareWave,
     )
 }
 
@@ -50,17 +59,22 @@ __all__ = [
     "POSITIONS",
     "BinaryLocalHashing",
     "Declared",
+    "DiscreteLaplace",
     "Encoding",
     "GeneralizedRandomizedResponse",
     "HadamardResponse",
     "LocalHashing",
     "Mechanism",
     "MultiHotUnary",
+    "NumberGrid",
+    "OneBitMean",
     "OptimizedLocalHashing",
     "OptimizedUnary",
     "PaddingAndSampling",
+    "Piecewise",
     "RandomizedResponse",
     "Rappor",
+    "SquareWave",
     "SymmetricUnary",
     "UnaryEncoding",
     "Value",

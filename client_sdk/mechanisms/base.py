@@ -149,10 +149,12 @@ class Mechanism(ABC):
         return tuple(cell for cell in range(self.cells) if response >> cell & 1)
 
 
-def require_domain(domain: int, least: int = 2) -> int:
+def require_domain(domain: int, least: int = 2, most: int | None = None) -> int:
     """Return `domain` if a mechanism can work on it, else raise ParameterError."""
     if domain < least:
         raise ParameterError(f"domain must have at least {least} values, got domain={domain}")
+    if most is not None and domain > most:
+        raise ParameterError(f"domain must have at most {most} values, got domain={domain}")
     return domain
 
 
