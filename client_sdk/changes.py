@@ -182,7 +182,7 @@ def _channel_reasons(old: Metric, new: Metric) -> Iterator[str]:
     if old.type != new.type:
         yield f"type {old.type} becomes {new.type}"
     if old.edges != new.edges:
-        yield "other buckets"
+        yield "other buckets" if new.labels else "another range"
     elif old.labels != new.labels:
         added = [str(label) for label in new.labels if label not in old.labels]
         removed = [str(label) for label in old.labels if label not in new.labels]

@@ -10,9 +10,9 @@ import json
 import math
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import date, timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
@@ -35,6 +35,8 @@ LONGEST_STRING = 1024
 """Characters of a string that take part; what follows is cut off, as a clamp."""
 
 _MOST_SELECTED = 1024  # looked at: a host may hand over a list of millions by mistake
+# A host may have set the thread's context to three digits, or to raise at every rounding.
+_OWN = Context(prec=60, rounding=ROUND_HALF_EVEN, traps=[])
 _MOST_BITS = 256  # of an integer that is still compared: far above any bucket edge
 
 
@@ -116,8 +118,7 @@ class Metric(_Declared):
             return [label for index, label in enumerate(self.labels) if value >> index & 1]
         if self.labels:
             return self.labels[value]
-        low, high = self.edges
-        return low + (high - low) * value / POSITIONS
+        return number_at(value, self.edges)
 
     @cached_property
     def index_of(self) -> dict[object, int]:
@@ -257,8 +258,14 @@ def _encode_number(metric: Metric, value: object) -> tuple[Value, bool]:
 
 def position(number: Decimal, low: Decimal, high: Decimal) -> int:
     """Return the place of a number of [low, high], in steps of which the range has POSITIONS."""
-    part = Fraction(number - low) / Fraction(high - low)
-    return round(part * POSITIONS)
+    part = _OWN.divide(_OWN.subtract(number, low), _OWN.subtract(high, low))
+    return int(_OWN.multiply(part, Decimal(POSITIONS)).to_integral_value(ROUND_HALF_EVEN, _OWN))
+
+
+def number_at(place: Value, edges: Sequence[Decimal]) -> Decimal:
+    """Return the number at a place of the range that `edges` end, as `position` counts them."""
+    part = _OWN.divide(Decimal(int(place)), Decimal(POSITIONS))
+    return _OWN.fma(part, _OWN.subtract(edges[-1], edges[0]), edges[0])
 
 
 def _encode_several(metric: Metric, value: object) -> tuple[Value, bool]:

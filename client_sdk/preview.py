@@ -215,6 +215,14 @@ def _meaning(report: Mapping[str, Any], metric: Metric) -> str:
     mechanism, cohort = metric.mechanism, report["cohort"]
     bits = mechanism.kind == "bits"
     response = int(report["response"], 16) if bits else report["response"]
+    if mechanism.encodes == "number":
+        low, high = metric.edges[0], metric.edges[-1]
+        sent = (
+            f"one bit, {response}, set the more often, the higher a number is"
+            if bits
+            else f"place {response} of 0 to {mechanism.cells - 1}, near a number's own or any other"
+        )
+        return f"{sent}; every number from {low} to {high} may or may not have been your answer"
     cells = set(mechanism.support(response))
     if not metric.labels:
         return (

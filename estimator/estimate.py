@@ -9,13 +9,16 @@ from client_sdk.mechanisms import (
     LocalHashing,
     Mechanism,
     MultiHotUnary,
+    NumberGrid,
+    OneBitMean,
     PaddingAndSampling,
     RandomizedResponse,
     Rappor,
+    SquareWave,
     UnaryEncoding,
 )
 from estimator.estimates import Estimates
-from estimator.inversion import candidates, hashed, shares
+from estimator.inversion import candidates, distribution, hashed, means, shares
 from estimator.inversion.described import Described
 
 Inversion = Callable[[Described, Tally, float], Estimates]
@@ -33,6 +36,8 @@ INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
     ),
     ((LocalHashing, HadamardResponse), hashed.estimates),
     ((Rappor,), candidates.estimates),
+    ((OneBitMean, NumberGrid), means.estimates),
+    ((SquareWave,), distribution.estimates),
 )
 """Which classes of mechanisms are inverted in which way."""
 

@@ -25,7 +25,8 @@ class Estimate:
         standard_error_reporters: About these reporters themselves: the noise alone.
         interval: For this value by itself, at the stated level, about the population.
         simultaneous_interval: All values together, at the stated level (Bonferroni).
-        significant: Present, with a chance <= 1 - level of one false call over all values.
+        significant: Present, with a chance <= 1 - level of one false call over all values; None
+            where the estimate is smoothed, which blurs who is present.
         consistent: Projected share: biased, for display.
         signal_to_noise: The share in standard errors.
         design_effect: Its variance, as a multiple of what as many direct answers would have; None
@@ -89,8 +90,8 @@ class Estimates:
         other: For strings, the share of all that are no candidate.
         misfit: For strings, whether the candidates explain the bits.
         condition: For strings, condition number of the design: 1 is ideal.
-        worst_shift: Most by which one percent of fake reports can move a share; None without
-            reports.
+        worst_shift: Most by which one percent of fake reports can move a share, or the mean of a
+            number in its unit; None without reports.
         mean: For numbers whose mechanism measures it.
         quantiles: For numbers with buckets, by ascending part.
     """
@@ -125,7 +126,15 @@ class Estimates:
 
     def __repr__(self) -> str:
         head = f"{'value':<24}{'share':>10}{'std. error':>12}{f'{self.level:.0%} interval':>22}"
-        lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each", f"{head}  present"]
+        lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each"]
+        if self.mean is not None:
+            low, high = self.mean.interval
+            lines.append(
+                f"mean {self.mean.value:.6g}, std. error {self.mean.standard_error:.3g}, "
+                f"{self.level:.0%} interval [{low:.6g}, {high:.6g}]"
+            )
+        if self.all_entries:
+            lines.append(f"{head}  present")
         return "\n".join([*lines, *(_line(entry) for entry in self.all_entries)])
 
     def rows(self) -> list[dict[str, Any]]:
@@ -186,7 +195,7 @@ def _line(entry: Estimate) -> str:
         return f"{name:<24}{'no estimate':>10}"
     low, high = (100 * end for end in entry.interval)
     ends = f"[{low:.2f}, {high:.2f}] %"
-    present = "yes" if entry.significant else "no"
+    present = {True: "yes", False: "no", None: "-"}[entry.significant]
     share, error = f"{100 * entry.share:.2f} %", f"{100 * entry.standard_error:.2f} %"
     return f"{name:<24}{share:>10}{error:>12}{ends:>22}  {present:>7}"
 

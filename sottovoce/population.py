@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from client_sdk.mechanisms import POSITIONS
 from client_sdk.mechanisms.selections import members
-from client_sdk.metric import Label, Metric
+from client_sdk.metric import Label, Metric, number_at
 
 UNLISTED = "__OTHER__"
 SEPARATOR = "|"
 """Between the options of one device's answer to a question with several."""
 _UNLISTED_KINDS = 500
+_SPREAD = 16  # numbers of an even population, less one
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,12 @@ def shipped_names() -> list[str]:
 
 
 def uniform(metric: Metric) -> Population:
-    """Return equal shares over a metric's labels or candidates."""
-    values = tuple(_text(label) for label in metric.labels or metric.candidates) or ("",)
+    """Return equal shares over a metric's labels, candidates, or numbers spread over its range."""
+    if metric.mechanism.encodes == "number":
+        places = (POSITIONS * part // _SPREAD for part in range(_SPREAD + 1))
+        values = tuple(str(number_at(place, metric.edges)) for place in places)
+    else:
+        values = tuple(_text(label) for label in metric.labels or metric.candidates) or ("",)
     return Population(values, np.full(len(values), 1 / len(values)))
 
 
@@ -138,11 +144,14 @@ def _label(metric: Metric, text: str) -> Label:
 def truth(metric: Metric, population: Population) -> dict[str, float]:
     """Return the share of devices that hold each value which a release of the metric lists.
 
-    Strings that are no candidates, if the population holds any, are together under UNLISTED.
+    Strings that are no candidates, if the population holds any, are together under UNLISTED. Of a
+    number without buckets a release lists none, see `true_mean`.
 
     Raises:
         ValueError: The metric takes no such value as the population has.
     """
+    if metric.mechanism.encodes == "number":
+        return {}
     listed = [_text(label) for label in metric.labels or metric.candidates]
     shares = dict.fromkeys(listed, 0.0)
     for value, share in zip(population.values, population.shares.tolist(), strict=True):
@@ -156,6 +165,22 @@ def truth(metric: Metric, population: Population) -> dict[str, float]:
         for name in held:
             shares[name] = shares.get(name, 0.0) + share
     return shares
+
+
+def true_mean(metric: Metric, population: Population) -> float | None:
+    """Return the mean of what devices report, clamped to the range; None if nothing measures it.
+
+    Raises:
+        ValueError: The metric takes no such value as the population has.
+    """
+    if metric.mechanism.encodes != "number":
+        return None
+    low, high = metric.edges[0], metric.edges[-1]
+    held = [
+        float(number_at(metric.encode(recordable(metric, text))[0], (low, high)))
+        for text in population.values
+    ]
+    return float(np.array(held) @ population.shares)
 
 
 def _text(value: object) -> str:

@@ -21,8 +21,8 @@ from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.sliding_window import SlidingWindow, keeping
 from client_sdk.mechanisms.thresholds import Real, checked_epsilon, exponential, probability
 
-MOST_BUCKETS = 512
-"""More than the noise lets anybody see, and about what a bootstrap can work through in seconds."""
+MOST_BUCKETS = 256
+"""More than noise lets anybody see apart; and a bootstrap has to work through them in seconds."""
 _SMALLEST = Decimal("1e-9")  # below, half of the range is best to nine digits
 
 

@@ -18,7 +18,7 @@ from client_sdk import load
 from sottovoce.estimates import UNLISTED_SHOWN
 from sottovoce.fleet import Plan, Tour
 from sottovoce.fleet import run as run_fleet
-from sottovoce.population import UNLISTED, named, truth, uniform
+from sottovoce.population import UNLISTED, named, true_mean, truth, uniform
 from sottovoce.progress import Progress
 from sottovoce.table import percent, table
 
@@ -66,6 +66,11 @@ def run(args: argparse.Namespace) -> int:
             )
         populations[name] = named(source)
     true = {name: truth(registry.metrics[name], each) for name, each in populations.items()}
+    means = {
+        name: mean
+        for name, each in populations.items()
+        if (mean := true_mean(registry.metrics[name], each)) is not None
+    }
     plan = Plan(registry.text, args.endpoint, args.write_key, populations, seed=args.seed)
     with Progress("devices", args.devices) as progress:
         tour = run_fleet(plan, args.devices, args.complete, args.processes, progress.advance)
@@ -76,14 +81,15 @@ def run(args: argparse.Namespace) -> int:
             "dropped": dict(tour.dropped),
             "held": tour.held,
             "truth": true,
+            "true_means": means,
         }
         print(json.dumps(document))
     else:
-        _print(tour, true)
+        _print(tour, true, means)
     return 0
 
 
-def _print(tour: Tour, true: Mapping[str, Mapping[str, float]]) -> None:
+def _print(tour: Tour, true: Mapping[str, Mapping[str, float]], means: Mapping[str, float]) -> None:
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in tour.reports.most_common())
     print(f"{tour.devices} devices delivered their reports: {verdicts or 'none'}")
     for reason, count in tour.dropped.most_common():
@@ -98,4 +104,5 @@ def _print(tour: Tour, true: Mapping[str, Mapping[str, float]]) -> None:
         for name, shares in true.items()
         for value, share in shares.items()
     ]
+    rows += [(name, "(mean)", f"{mean:.6g}") for name, mean in means.items()]
     print(table(("metric", "value", "truth"), rows, left=2))
