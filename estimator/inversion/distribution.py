@@ -3,9 +3,9 @@
 Expectation maximization over the channel's matrix; after each step the shares are smoothed (EMS).
 Li, Wang, Lopuhaa-Zwakenberg, Skoric, Li, "Estimating Numerical Distributions under Local
 Differential Privacy" (SIGMOD 2020), section 5.5. Without smoothing it overfits the noise; with it
-estimates are biased towards even ones. Errors are those of a parametric bootstrap (Efron and
-Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6): collections are drawn from the
-estimate and estimated again. All of it works on many collections at once.
+estimates are biased towards even ones, and errors and intervals are about those. Errors are those
+of a bootstrap (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6):
+collections are drawn again and estimated again. All of it works on many collections at once.
 """
 
 from dataclasses import dataclass, replace
@@ -22,8 +22,8 @@ from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
 
 METHOD = (
-    "biased: smoothed maximum likelihood (EMS); normal interval of a parametric bootstrap, widened "
-    "by its bias"
+    "biased: smoothed maximum likelihood (EMS); normal interval of a bootstrap, for the share as "
+    "smoothed: what smoothing levels out it does not cover"
 )
 
 TOLERANCE = 1e-3
@@ -45,9 +45,9 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
     channel, counts = matrix(mechanism), tally.counts.sum(axis=0)
     shares = maximum_likelihood(channel, counts)
     # A seed, so that one tally has one release.
-    errors = bootstrap(channel, shares, n, np.random.default_rng(n))
-    half = errors.half_width(level)
-    outer = errors.half_width(level, len(shares))
+    errors = bootstrap(channel, counts, shares, np.random.default_rng(n))
+    half = uncertainty.normal_quantile(level) * errors.population
+    outer = uncertainty.normal_quantile(level, len(shares)) * errors.population
     columns = Columns(
         shares,
         errors.population,
@@ -132,56 +132,53 @@ def smoothed(shares: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """What estimates of collections drawn from an estimate are like; arrays over values.
+    """What estimates of redrawn collections are like; arrays over values.
 
     Attributes:
         population: Standard deviation where reporters are drawn too.
         reporters: Standard deviation where the noise alone is drawn.
-        bias: Mean less the shares that were drawn from.
         replicates: Estimates of the former kind, shape (replicates, values).
     """
 
     population: Floats
     reporters: Floats
-    bias: Floats
     replicates: Floats
-
-    def half_width(self, level: float, cells: int = 1) -> Floats:
-        """Return half the width of an interval: of the noise, and the bias to either side."""
-        z = uncertainty.normal_quantile(level, cells)
-        return np.asarray(z * self.population + np.abs(self.bias), np.float64)
 
 
 def bootstrap(
     channel: Floats,
+    counts: NDArray[np.int64] | Floats,
     shares: Floats,
-    n: int,
     chance: np.random.Generator,
     replicates: int = REPLICATES,
 ) -> Bootstrap:
-    """Draw collections of n reports from shares, and estimate each.
+    """Redraw a collection many times, and estimate each.
+
+    Reports are redrawn from those that came: the law that an estimate implies is smoother than the
+    true one, and deviations under it are off by up to a third. What part of the deviation is the
+    noise alone has to come from the estimate, since reports do not tell who holds what.
 
     Args:
         channel: P(cell | value), shape (cells, values).
-        shares: Of all values, adding up to 1.
-        n: Reports, at least 1.
+        counts: Reports by cell, at least one.
+        shares: What was estimated from them, adding up to 1.
         chance: The simulation's; no device's noise comes from here.
         replicates: How many collections; the deviation of 200 is off by 5 % (one sigma).
     """
-    drawn = chance.multinomial(n, _law(channel @ shares), size=replicates)
-    population = maximum_likelihood(channel, drawn)
+    n = round(float(counts.sum()))
+
+    def redrawn(law: Floats) -> Floats:
+        return maximum_likelihood(channel, chance.multinomial(n, _law(law), size=replicates))
+
+    again = redrawn(np.asarray(counts, np.float64))
+    spread = again.std(axis=0, ddof=1)
     fixed = np.zeros((replicates, channel.shape[0]), np.int64)
     for value, holders in enumerate(_holders(shares, n)):
         fixed += chance.multinomial(holders, _law(channel[:, value]), size=replicates)
-    reporters = maximum_likelihood(channel, fixed)
-    spread = population.std(axis=0, ddof=1)
-    return Bootstrap(
-        spread,
-        # Never more than with the drawing of reporters on top; the two are drawn separately.
-        np.minimum(reporters.std(axis=0, ddof=1), spread),
-        population.mean(axis=0) - shares,
-        population,
-    )
+    noise = maximum_likelihood(channel, fixed).std(axis=0, ddof=1)
+    whole = redrawn(channel @ shares).std(axis=0, ddof=1)
+    part = np.divide(noise, whole, out=np.ones_like(noise), where=whole > 0)
+    return Bootstrap(spread, spread * np.minimum(part, 1), again)
 
 
 def worst_shift(channel: Floats, counts: NDArray[np.int64], shares: Floats) -> float:
