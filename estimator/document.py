@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aggregator.tally import Tally
+from client_sdk.declaration.values import ORDERED
 from client_sdk.errors import OptionError, ParameterError
 from client_sdk.mechanisms import CATALOGUE, Declared, Encoding, Mechanism, build
 from client_sdk.metric import Label, normalized
@@ -140,6 +141,9 @@ def _metric(value: Any) -> _Metric:
     candidates = _candidates(fields["candidates"]) if kind == "string" else ()
     options = {"most": fields.get("most", len(labels))} if kind == "multi_select" else {}
     mechanism = _mechanism(fields["mechanism"], _encoding(kind, edges), labels, options)
+    if mechanism.ordered and kind not in ORDERED:
+        rule = f"must be {' or '.join(ORDERED)} for {mechanism.name}"
+        raise DocumentError("metric.type", rule, kind)
     return _Metric(kind, labels, candidates, edges, mechanism)
 
 

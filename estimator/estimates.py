@@ -126,15 +126,7 @@ class Estimates:
 
     def __repr__(self) -> str:
         head = f"{'value':<24}{'share':>10}{'std. error':>12}{f'{self.level:.0%} interval':>22}"
-        lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each"]
-        if self.mean is not None:
-            low, high = self.mean.interval
-            lines.append(
-                f"mean {self.mean.value:.6g}, std. error {self.mean.standard_error:.3g}, "
-                f"{self.level:.0%} interval [{low:.6g}, {high:.6g}]"
-            )
-        if self.all_entries:
-            lines.append(f"{head}  present")
+        lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each", f"{head}  present"]
         return "\n".join([*lines, *(_line(entry) for entry in self.all_entries)])
 
     def rows(self) -> list[dict[str, Any]]:

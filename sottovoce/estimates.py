@@ -44,23 +44,6 @@ def print_entries(
     print(table(header, rows))
 
 
-def print_mean(mean: Mapping[str, Any], level: float, truth: float | None = None) -> None:
-    """Print the mean of a number in one line.
-
-    Args:
-        mean: As releases and `sottovoce estimate --json` write it.
-        level: Of the interval.
-        truth: The true mean.
-    """
-    low, high = mean["interval"]
-    line = f"mean {mean['value']:.6g} +- {mean['standard_error']:.3g} (std. error), "
-    line += f"{100 * level:g} % interval [{low:.6g}, {high:.6g}]"
-    if truth is not None:
-        held = "inside" if inside(mean["interval"], truth) else "NOT inside"
-        line += f"; truth {truth:.6g}, {held}"
-    print(line)
-
-
 def print_combined(result: "AcrossEpochs", what: str) -> None:
     """Print one row per value of a change or an average."""
     header = ["value", what, "std. error", f"{100 * result.level:g} % interval"]

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from client_sdk.declaration.channel import channel_from
 from client_sdk.declaration.table import Table
-from client_sdk.declaration.values import DOMAINS, encoding_of
+from client_sdk.declaration.values import DOMAINS, ORDERED, encoding_of
 from client_sdk.epochs import LENGTHS
 from client_sdk.errors import WrongType
 from client_sdk.mechanisms import Value
@@ -33,6 +33,9 @@ def metric_from(name: str, table: Table, contact: str) -> Metric:
     encodes = encoding_of(table, kind)
     domain = DOMAINS[kind](table)
     mechanism, memoize = channel_from(table, encodes, domain, epsilon)
+    if mechanism.ordered and kind not in ORDERED:
+        rule = f"must be {' or '.join(ORDERED)}: {mechanism.name} takes neighbours for alike"
+        raise table.fail("type", rule, kind)
     # Only a memoized share is the same however long the metric lives.
     endless = () if memoize is None else (date(1970, 1, 1), FOREVER)
     starts = table.take_date("starts", *endless[:1])

@@ -67,7 +67,9 @@ def _chosen(
     if encodes == "string" and "mechanism" not in table.values:
         inner = table.take_table("rappor", {})
         return "rappor", dict(inner.values), Rappor.name, _options(inner)
-    chosen = table.take("mechanism", None) or _default(encodes, domain, epsilon)
+    chosen = table.take("mechanism", None)
+    if chosen is None:
+        chosen = _default(encodes, domain, epsilon)
     inner = Table(table.key("mechanism"), chosen if isinstance(chosen, dict) else {"name": chosen})
     name = inner.take_text("name")
     if name not in CATALOGUE:

@@ -9,6 +9,8 @@ from client_sdk.mechanisms import CATALOGUE, Encoding
 from client_sdk.metric import Label, MetricType, normalized, position
 
 MOST_OPTIONS = 256
+ORDERED: tuple[MetricType, ...] = ("ordinal", "number")
+"""Types whose values have an order."""
 
 
 def _boolean(table: Table) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Mechanism(ABC):
         kind: "cell": a response is one cell index; "bits": a bit vector, bit i for cell i.
         encodes: What a value is.
         memoizes: Whether permanent responses hold noise and must be remembered.
+        ordered: Whether neighbouring values are taken for alike, so that they must have an order.
         domain: Number of values for a closed domain (values are 0..domain-1), None for strings.
         cohorts: Number of disjoint device groups with hash functions of their own.
         cells: Counters per cohort.
@@ -51,6 +52,7 @@ class Mechanism(ABC):
     kind: ClassVar[Literal["cell", "bits"]]
     encodes: ClassVar[Encoding] = "one"
     memoizes: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False
     domain: int | None
     cohorts: int = 1
     cells: int

@@ -36,6 +36,7 @@ class SquareWave(SlidingWindow):
     """
 
     name = "square_wave"
+    ordered = True
 
     def __init__(self, domain: int, half_width: int, keep: int) -> None:
         self._slide(require_domain(domain), 2 * half_width + 1, keep)

@@ -5,8 +5,7 @@ The document is JSON:
               "mechanism": {"name": "generalized_randomized_response", "epsilon": 1.0}},
    "reports": [1000], "counts": [[420, 310, 270]]}
 with one entry of `reports` and one row of `counts` per cohort. A mechanism may also be given by
-its probabilities, "p_true" and "p_false". A number whose mechanism measures its mean has "range":
-[lowest, highest] in place of "values".
+its probabilities, "p_true" and "p_false".
 """
 
 import argparse
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from estimator.document import parse
     from estimator.estimate import estimate
-    from sottovoce.estimates import print_entries, print_mean
+    from sottovoce.estimates import print_entries
 
     text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text(encoding="utf-8")
     document = parse(text)
@@ -33,9 +32,6 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(result, indent=2, allow_nan=False))
         return 0
     print(f"{result['n']} reports, epsilon {result['epsilon']:.4f} each, level {result['level']:g}")
-    if "mean" in result:
-        print_mean(result["mean"], result["level"])
     entries = [*result["estimates"], *([result["other"]] if "other" in result else [])]
-    if entries:
-        print_entries(entries, result["level"])
+    print_entries(entries, result["level"])
     return 0
