@@ -5,6 +5,7 @@ Raw shares are the result: unbiased, possibly negative or above one. Beside each
 means no estimate, None everywhere; that is not an estimate of zero.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -120,21 +121,31 @@ class Estimates:
 
     @property
     def half_width(self) -> float | None:
-        """Half the width of the widest interval, in shares of 1; None where there is none."""
+        """Half the width of the widest interval of a share, in shares of 1; None without shares."""
         intervals = (entry.interval for entry in self.all_entries)
         return max(((ends[1] - ends[0]) / 2 for ends in intervals if ends), default=None)
 
     def __repr__(self) -> str:
         head = f"{'value':<24}{'share':>10}{'std. error':>12}{f'{self.level:.0%} interval':>22}"
-        lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each", f"{head}  present"]
-        return "\n".join([*lines, *(_line(entry) for entry in self.all_entries)])
+        lines = [f"{self.n:,} reports, epsilon {self.epsilon:.4g} each"]
+        if self.all_entries:
+            lines += [f"{head}  present", *(_line(entry) for entry in self.all_entries)]
+        return "\n".join([*lines, *_lines_of_number(self)])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat row per value, for data frames and spreadsheets."""
-        return [
-            {"n": self.n, "level": self.level, **_row(entry, unlisted=entry is self.other)}
-            for entry in self.all_entries
-        ]
+        """Return flat rows, for data frames and spreadsheets: one per value.
+
+        Of numbers with a mean or quantiles also one for each of those, and in every row `figure`
+        ("share", "mean" or "quantile"), `part` of a quantile, and `estimate`, which stands in the
+        metric's unit beside errors and ends of that row.
+        """
+        head = {"n": self.n, "level": self.level}
+        rows = [head | _row(entry, unlisted=entry is self.other) for entry in self.all_entries]
+        if self.mean is None and not self.quantiles:
+            return rows
+        empty = dict.fromkeys(_row(Estimate(None), unlisted=False))
+        rows = [row | {"figure": "share", "part": None, "estimate": None} for row in rows]
+        return [*rows, *(head | empty | row for row in _rows_of_number(self))]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of DESIGN section 4.6, with plain values only."""
@@ -179,6 +190,33 @@ def _row(entry: Estimate, unlisted: bool) -> dict[str, Any]:
         "signal_to_noise": entry.signal_to_noise,
         "design_effect": entry.design_effect,
     }
+
+
+def _rows_of_number(estimates: Estimates) -> Iterator[dict[str, Any]]:
+    mean = estimates.mean
+    if mean is not None:
+        yield {
+            "figure": "mean",
+            "part": None,
+            "estimate": mean.value,
+            "standard_error": mean.standard_error,
+            "standard_error_reporters": mean.standard_error_reporters,
+            "low": mean.interval[0],
+            "high": mean.interval[1],
+        }
+    for each in estimates.quantiles:
+        low, high = each.interval
+        told = {"figure": "quantile", "part": each.part, "estimate": each.value}
+        yield told | {"low": low, "high": high}
+
+
+def _lines_of_number(estimates: Estimates) -> Iterator[str]:
+    for row in _rows_of_number(estimates):
+        name = "mean" if row["part"] is None else f"quantile {row['part']:g}"
+        error = row.get("standard_error")
+        told = "" if error is None else f"{error:.4g}"
+        ends = f"[{row['low']:.6g}, {row['high']:.6g}]"
+        yield f"{name:<24}{row['estimate']:>10.6g}{told:>12}{ends:>22}"
 
 
 def _line(entry: Estimate) -> str:

@@ -4,7 +4,8 @@ Their channels differ, so counts are never added: each version is debiased by it
 are averaged with weights in proportion to n_k / inclusion_k, the devices that a version stands
 for: of a version in which each device reports in one of five epochs, five times as many devices
 run it as report. Those weights do not depend on any response; weights by estimated variance
-would, and would bias the result (reference 0.4).
+would, and would bias the result (reference 0.4). Means are averaged in the same way; quantiles
+are no averages, and are left to the versions.
 """
 
 from collections.abc import Sequence
@@ -16,29 +17,33 @@ from scipy import stats
 from client_sdk.metric import Label
 from estimator.consistency import simplex_projection
 from estimator.debias import Floats
-from estimator.estimates import Estimate, Estimates
+from estimator.estimates import Estimate, Estimates, Mean
 from estimator.uncertainty import design_effects, normal_quantile, signal_to_noise
 
 METHOD = "versions estimated separately, averaged by the devices they stand for; normal interval"
 
 
 def poolable(parts: Sequence[Estimates]) -> bool:
-    """Return whether there are several parts that all have reports and name the same values."""
+    """Return whether there are several parts that all have reports and say the same things."""
     return (
         len(parts) > 1
-        and all(part.n > 0 for part in parts)
+        and all(part.n > 0 and (part.all_entries or part.mean) for part in parts)
+        and len({part.mean is None for part in parts}) == 1
         and len({_values(part) for part in parts}) == 1
         and len({part.level for part in parts}) == 1
         and all(entry.share is not None for part in parts for entry in part.all_entries)
     )
 
 
-def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
+def pool(
+    parts: Sequence[Estimates], inclusions: Sequence[float], *, adding_up: bool = True
+) -> Estimates:
     """Average `poolable` parts from different devices. Epsilon is that of the worst part.
 
     Args:
         parts: One per version.
         inclusions: The probability that a device of that version reports in an epoch, in (0, 1].
+        adding_up: Whether shares add up to one; else values are counted by themselves.
     """
     n = sum(part.n for part in parts)
     level = parts[0].level
@@ -47,16 +52,18 @@ def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
     shares = weights @ _matrix(parts, "share")
     population = _error(weights, _matrix(parts, "standard_error"))
     reporters = _error(weights, _matrix(parts, "standard_error_reporters"))
-    cells = len(shares)
+    cells = max(1, len(shares))
     half, outer = (normal_quantile(level, m) * population for m in (1, cells))
     threshold = float(stats.norm.isf((1 - level) / cells)) * population
-    consistent = simplex_projection(shares)
+    consistent = _possible(shares, adding_up)
     effects = design_effects(population, consistent, n)
     # All fakes may lie in one version: they are the larger part of its reports, the fewer it has.
-    shift = max(
-        (part.worst_shift or 0.0) * weight * n / part.n
+    shifts = [
+        part.worst_shift * float(weight) * n / part.n
         for part, weight in zip(parts, weights, strict=True)
-    )
+        if part.worst_shift is not None
+    ]
+    shift = max(shifts) if len(shifts) == len(parts) else None
     entries = [
         Estimate(
             value=entry.value,
@@ -74,8 +81,27 @@ def pool(parts: Sequence[Estimates], inclusions: Sequence[float]) -> Estimates:
     ]
     other = entries.pop() if parts[0].other is not None else None
     worst = max(part.epsilon for part in parts)
-    pooled = Estimates(n, worst, level, METHOD, tuple(entries))
-    return replace(pooled, other=other, worst_shift=float(shift))
+    pooled = Estimates(n, worst, level, METHOD, tuple(entries), mean=_mean(parts, weights))
+    return replace(pooled, other=other, worst_shift=shift)
+
+
+def _possible(shares: Floats, adding_up: bool) -> Floats:
+    if not len(shares):
+        return shares
+    return simplex_projection(shares) if adding_up else np.clip(shares, 0.0, 1.0)
+
+
+def _mean(parts: Sequence[Estimates], weights: Floats) -> Mean | None:
+    means = [part.mean for part in parts if part.mean is not None]
+    if len(means) != len(parts):
+        return None
+    value = float(weights @ np.array([mean.value for mean in means]))
+    population, reporters = (
+        float(_error(weights, np.array([getattr(mean, field) for mean in means])))
+        for field in ("standard_error", "standard_error_reporters")
+    )
+    half = normal_quantile(parts[0].level) * population
+    return Mean(value, population, reporters, (value - half, value + half))
 
 
 def _values(part: Estimates) -> tuple[tuple[type, Label | None], ...]:

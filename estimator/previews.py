@@ -18,10 +18,9 @@ from estimator.due import Source, due_at, series
 from estimator.errors import DocumentError
 from estimator.estimate import estimate
 from estimator.plausibility import judge
-from estimator.pool import poolable
 from estimator.releases import previews
 from estimator.releases.previews import Preview
-from estimator.releases.release import Release, compose, compose_pooled
+from estimator.releases.release import Release, can_pool, compose, compose_pooled
 from estimator.turns import turn
 
 log = logging.getLogger(__name__)
@@ -151,8 +150,7 @@ def _may_follow(before: Preview | None, tally: Tally, version: Metric) -> bool:
 def _pooled(each: _Open, standing: Sequence[Release], directory: Path, now: float) -> int:
     """Show the versions together, from nothing but what their previews show."""
     published = [release for release in standing if release.estimates is not None]
-    parts = [release.estimates for release in published if release.estimates is not None]
-    if not poolable(parts):
+    if not can_pool(published):
         return 0
     previews.put(Preview(compose_pooled(each.versions[-1], published), now), directory)
     return 1

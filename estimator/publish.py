@@ -21,11 +21,10 @@ from estimator.errors import NotPublishable
 from estimator.estimate import estimate
 from estimator.ledger.lifetime import Lifetime
 from estimator.plausibility import judge
-from estimator.pool import poolable
 from estimator.releases import failures
 from estimator.releases.files import path_of, write
 from estimator.releases.pages import write_index, write_pages
-from estimator.releases.release import POOLED, Release, compose, compose_pooled
+from estimator.releases.release import POOLED, Release, can_pool, compose, compose_pooled
 from estimator.releases.signatures import write_public_keys
 from estimator.turns import turn
 
@@ -248,8 +247,7 @@ class _Run:
     def _pooled(self, versions: Sequence[Metric], standing: Sequence[Release]) -> list[Outcome]:
         """Publish the release over all versions, once every one of them has its own."""
         published = [release for release in standing if release.estimates is not None]
-        parts = [release.estimates for release in published if release.estimates is not None]
-        if len(standing) < len(versions) or not poolable(parts):
+        if len(standing) < len(versions) or not can_pool(published):
             return []
         try:
             composed = compose_pooled(versions[-1], published)

@@ -13,6 +13,7 @@ from estimator.publish import Outcome
 from estimator.releases.alarms import alarms
 from estimator.releases.files import read
 from estimator.releases.release import POOLED, Release
+from estimator.releases.width import half_width
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +75,8 @@ def summary(releases: Sequence[Release]) -> NewestRelease:
     odd = [r.plausibility.popcount_z for r in releases if r.plausibility is not None]
     n = halfwidth = None
     if told:
-        _, main = max(told, key=lambda pair: (pair[0].fingerprint == POOLED, pair[1].n))
-        n, halfwidth = main.n, main.half_width
+        release, main = max(told, key=lambda pair: (pair[0].fingerprint == POOLED, pair[1].n))
+        n, halfwidth = main.n, half_width(release)
     return NewestRelease(
         metric=first.metric,
         epoch=first.epoch,

@@ -18,7 +18,8 @@ class NewestRelease:
         epoch: ISO 8601 name.
         last_day: Last UTC date of the epoch, ISO 8601: the later, the newer.
         n: Reports; None: withheld.
-        halfwidth: Half the width of the widest interval, in shares of 1; None: there is none.
+        halfwidth: Half the width of the widest interval, in shares of 1, of a mean in parts of its
+            range; None: there is none.
         popcount_z: How many standard errors the mean number of bits is from what honest devices
             have; None where that says nothing.
         alarmed: Whether anything about it is suspicious.

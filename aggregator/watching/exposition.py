@@ -271,7 +271,7 @@ def _releases(current: Set[str], released: Mapping[str, NewestRelease]) -> Itera
     )
     widths = GaugeMetricFamily(
         "ldp_estimate_ci_halfwidth_ratio",
-        "Half the width of the widest interval of the newest release, in shares of 1.",
+        "Half the width of the newest release's widest interval, in shares or parts of a range.",
         labels=["metric"],
     )
     odd = GaugeMetricFamily(

@@ -10,23 +10,50 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize, stats
 
-from client_sdk.mechanisms import CATALOGUE, RandomizedResponse, Rappor
+from client_sdk.mechanisms import (
+    MEMOIZED,
+    GeneralizedRandomizedResponse,
+    OptimizedUnary,
+    RandomizedResponse,
+    SymmetricUnary,
+)
 from estimator import uncertainty
 from estimator.debias import Channel, Floats
 
 
-def independent_values(mechanism: str, values: int) -> int | None:
+def _with_memory(*names: str) -> frozenset[str]:
+    return frozenset((*names, *(MEMOIZED[name] for name in names if name in MEMOIZED)))
+
+
+YES_OR_NO = _with_memory(RandomizedResponse.name)
+ONE_CELL = _with_memory(GeneralizedRandomizedResponse.name)
+"""A report is one cell, and each value has one: counts are multinomial."""
+OWN_BITS = _with_memory(SymmetricUnary.name, OptimizedUnary.name)
+"""Each value has a bit of its own, independent of the others given who holds what."""
+
+
+def is_exact(mechanism: str | None, type: str) -> bool:
+    """Return whether supports of values have the law that the exact statistics below assume.
+
+    One value per device, one cell or bit per value, and the two published probabilities are those
+    of a value. Of all others (hashes, several supports per report, options that may be chosen
+    together) nothing is assumed of how values of an epoch depend on each other.
+    """
+    return type != "multi_select" and mechanism in YES_OR_NO | ONE_CELL | OWN_BITS
+
+
+def independent_values(mechanism: str, values: int, type: str = "category") -> int | None:
     """Return for how many independent values of one epoch all of them count.
 
     Yes and no are one event. The counts of one chosen cell each add up to n, which leaves one
     less. Independent bits leave errors that hardly depend on each other: a covariance of -f g / n
-    beside variances that noise makes many times larger. None for strings: anything may be.
+    beside variances that noise makes many times larger. None where anything may be.
     """
-    if mechanism == RandomizedResponse.name:
-        return 1
-    if mechanism == Rappor.name:
+    if not is_exact(mechanism, type):
         return None
-    return values - 1 if CATALOGUE[mechanism].kind == "cell" else values
+    if mechanism in YES_OR_NO:
+        return 1
+    return values - 1 if mechanism in ONE_CELL else values
 
 
 def miss_probability(truth: Floats, n: int, channel: Channel, level: float) -> float:
@@ -74,12 +101,12 @@ def squared_error(
         truth: True shares, adding up to one.
         n: Reports.
         channel: What the reports went through.
-        mechanism: Its name.
+        mechanism: Its name, one that `is_exact`.
     """
-    if mechanism == RandomizedResponse.name:  # "no" repeats "yes"
+    if mechanism in YES_OR_NO:  # "no" repeats "yes"
         variance = uncertainty.variance_population(truth[-1], n, channel)
         return float(errors[-1] ** 2 / variance), 1
-    if CATALOGUE[mechanism].kind == "cell":
+    if mechanism in ONE_CELL:
         # Pearson's, of a multinomial. Its sum is not assumed to be right: all errors count.
         lam = channel.support(truth)
         return float(np.sum(n * channel.gap**2 * errors**2 / lam)), len(errors) - 1
@@ -165,7 +192,7 @@ def below_zero(mass: float, errors: Floats, independent: bool) -> tuple[float, f
     Args:
         mass: What is below zero, summed.
         errors: Standard errors of the shares.
-        independent: Whether the domain is closed.
+        independent: Whether supports are negatively associated: one cell or bit per value.
     """
     expected = float(errors.sum()) / math.sqrt(2 * math.pi)
     if mass <= expected or not errors.sum():

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from estimator.canary import truth
-from estimator.canary.evidence import below_zero
+from estimator.canary.evidence import below_zero, is_exact
 from estimator.canary.truth import Truth
-from estimator.canary.utility import ALARM, Score, score
+from estimator.canary.utility import ALARM, Score, incomparable, score
 from estimator.estimates import Estimates
 from estimator.releases.files import releases
 from estimator.releases.release import POOLED, Release
-from estimator.releases.width import n_needed
+from estimator.releases.width import half_width, n_needed
 
 EPOCHS = 30
 """So many of its latest releases a canary is judged by."""
@@ -38,15 +38,16 @@ class Row:
         metric: Name.
         epoch: The latest that is released.
         n: Reports; None if withheld.
-        half_width: Half of the widest interval.
+        half_width: Half of the widest interval, in shares of 1, of a mean in parts of its range.
         n_needed: Reports with which that would be the target, if shares stay as they are.
-        negative_mass: What estimates are below zero, summed.
+        negative_mass: What estimates are below zero, summed; None without shares, as its p.
         negative_mass_expected: The most to expect of that, were all of those shares 0.
         negative_mass_p: A bound on the probability of so much or more.
         design_effect: Variance as a multiple of that of as many direct answers, for the share
             known best.
         alarms: In words.
         score: Of a canary: its releases beside the truth.
+        left_out: Why releases of a canary are not compared with the truth, "" if they are.
     """
 
     metric: str
@@ -60,6 +61,7 @@ class Row:
     design_effect: float | None = None
     alarms: tuple[str, ...] = ()
     score: Score | None = None
+    left_out: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields."""
@@ -109,14 +111,26 @@ def _row(found: Sequence[Release], known: Known, today: date, target: float) -> 
     latest = [release for release in found if release.last_day == last]
     shown = next((r for r in latest if r.fingerprint == POOLED), latest[-1])
     alarms = [*_reports(latest), *_unpublished(found, shown.metric, known, today)]
-    compared, wrong = _compared(found, known)
+    compared, wrong, left_out = _compared(found, known)
     alarms += wrong
     estimates = shown.estimates
     if estimates is None or not estimates.n:
-        return Row(shown.metric, shown.epoch, alarms=tuple(alarms), score=compared)
+        return Row(
+            shown.metric, shown.epoch, alarms=tuple(alarms), score=compared, left_out=left_out
+        )
+    if not estimates.all_entries:
+        return Row(
+            metric=shown.metric,
+            epoch=shown.epoch,
+            n=estimates.n,
+            half_width=half_width(shown),
+            n_needed=n_needed(shown, target),
+            alarms=tuple(alarms),
+            left_out=left_out,
+        )
     entries = estimates.all_entries
     effects = [entry.design_effect for entry in entries if entry.design_effect is not None]
-    expected, p = _negative(shown, estimates)
+    expected, p = _negative(shown, estimates, latest)
     if p < ALARM:
         alarms.append(
             f"estimates are {estimates.negative_mass:.2%} below zero in all, where values that "
@@ -127,26 +141,30 @@ def _row(found: Sequence[Release], known: Known, today: date, target: float) -> 
         metric=shown.metric,
         epoch=shown.epoch,
         n=estimates.n,
-        half_width=estimates.half_width,
-        n_needed=n_needed(estimates, target),
+        half_width=half_width(shown),
+        n_needed=n_needed(shown, target),
         negative_mass=estimates.negative_mass,
         negative_mass_expected=expected,
         negative_mass_p=p,
         design_effect=min(effects, default=None),
         alarms=tuple(alarms),
         score=compared,
+        left_out=left_out,
     )
 
 
-def _negative(release: Release, estimates: Estimates) -> tuple[float, float]:
+def _negative(
+    release: Release, estimates: Estimates, latest: Sequence[Release]
+) -> tuple[float, float]:
     """Return expected negative mass and p, with no standard error below that of a share of 0."""
     errors = np.array([entry.standard_error or 0.0 for entry in estimates.all_entries])
-    closed = estimates.other is None
     channels = release.channels
-    if closed and channels.p_true is not None and channels.p_false is not None:
+    parts = [each for each in latest if each.fingerprint != POOLED]
+    exact = all(is_exact(each.channels.mechanism, each.type) for each in parts)
+    if exact and channels.p_true is not None and channels.p_false is not None:
         spread = channels.p_false * (1 - channels.p_false) / estimates.n
         errors = np.maximum(errors, math.sqrt(spread) / abs(channels.p_true - channels.p_false))
-    return below_zero(estimates.negative_mass, errors, closed)
+    return below_zero(estimates.negative_mass, errors, exact)
 
 
 def _reports(latest: Iterable[Release]) -> list[str]:
@@ -181,8 +199,12 @@ def _unpublished(found: Sequence[Release], metric: str, known: Known, today: dat
     return [f"{epoch} is not released: is `sottovoce schedule` running?" for epoch in missing]
 
 
-def _compared(found: Sequence[Release], known: Known) -> tuple[Score | None, list[str]]:
-    """Score the latest releases of a canary that have the version and truth of the last one."""
+def _compared(found: Sequence[Release], known: Known) -> tuple[Score | None, list[str], str]:
+    """Score the latest releases of a canary that have the version and truth of the last one.
+
+    Returns:
+        The score, alarms, and why there is none although something is known.
+    """
     pairs = [
         (release, about)
         for release in found
@@ -195,12 +217,16 @@ def _compared(found: Sequence[Release], known: Known) -> tuple[Score | None, lis
     ]
     published = [pair for pair in pairs if pair[0].estimates is not None]
     if not published:
-        return None, alarms
+        return None, alarms, ""
     newest, last = published[-1]
+    if why := incomparable(newest):
+        return None, alarms, f"{newest.epoch} {why}"
     alike = [
         (release, about)
         for release, about in published
-        if release.fingerprint == newest.fingerprint and about.shares == last.shares
+        if release.fingerprint == newest.fingerprint
+        and about.shares == last.shares
+        and not incomparable(release)
     ]
     result = score(alike[-EPOCHS:])
-    return result, [*alarms, *result.alarms]
+    return result, [*alarms, *result.alarms], ""

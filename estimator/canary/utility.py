@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from client_sdk.mechanisms import CATALOGUE, Rappor
+from client_sdk.mechanisms import CATALOGUE
 from estimator.canary import evidence
 from estimator.canary.truth import Truth
 from estimator.debias import Channel, Floats
 from estimator.errors import NotPublishable
+from estimator.releases.caveats import SMOOTHED
 from estimator.releases.release import Release
 from estimator.uncertainty import variance_population
 
@@ -47,8 +48,8 @@ class Score:
         negative_mass: Below zero, mean over epochs.
         p_coverage: Probability of so low a coverage, or lower.
         p_error: Probability of errors so large, or larger.
-        p_standard_error: Probability of standard errors so small, or smaller; None for strings,
-            whose true ones have no closed form.
+        p_standard_error: Probability of standard errors so small, or smaller; None where the true
+            ones have no closed form: for strings, and unless `evidence.is_exact`.
         alarms: In words.
     """
 
@@ -114,6 +115,19 @@ class _Compared:
         )
 
 
+def incomparable(release: Release) -> str:
+    """Return why known shares say nothing about a release, "" if they do."""
+    estimates = release.estimates
+    if estimates is None:
+        return "is withheld"
+    if not estimates.all_entries:
+        return "says no shares, and those are what is known"
+    if release.channels.mechanism in SMOOTHED:
+        return "is smoothed, which is biased: unbiased errors cannot be expected of it"
+    known = ((entry.share, entry.standard_error, entry.interval) for entry in estimates.all_entries)
+    return "holds no estimates" if any(None in each for each in known) else ""
+
+
 def score(pairs: Sequence[tuple[Release, Truth]]) -> Score:
     """Compare releases of one version of a canary metric with the truth.
 
@@ -121,8 +135,11 @@ def score(pairs: Sequence[tuple[Release, Truth]]) -> Score:
         pairs: At least one published release, oldest first, each with what is known about it.
 
     Raises:
-        NotPublishable: A release is withheld, or they are not of one version and truth.
+        NotPublishable: A release is `incomparable`, or they are not of one version and truth.
     """
+    for release, _ in pairs:
+        if why := incomparable(release):
+            raise NotPublishable(f"{release.metric} {release.epoch}: {why}")
     if len({(release.metric, release.fingerprint) for release, _ in pairs}) != 1:
         raise NotPublishable("the truth is compared with releases of one version, at least one")
     if len({known.shares for _, known in pairs}) != 1:
@@ -132,7 +149,9 @@ def score(pairs: Sequence[tuple[Release, Truth]]) -> Score:
     mechanism = first.release.channels.mechanism
     if mechanism is None or mechanism not in CATALOGUE:
         raise NotPublishable(f"{first.release.metric}: the release names no mechanism")
-    free = evidence.independent_values(mechanism, len(first.truth))
+    free = None
+    if first.release.channels.p_true is not None:
+        free = evidence.independent_values(mechanism, len(first.truth), first.release.type)
     p_coverage, p_error, p_small = _evidence(compared, mechanism, free)
     errors, stated, truth = (
         np.concatenate([getattr(c, name) for c in compared])
@@ -173,9 +192,10 @@ def _evidence(
 ) -> tuple[float, float, float | None]:
     missed = [c.missed for c in compared]
     values, truth, level = len(compared[0].truth), compared[0].truth, compared[0].level
-    if mechanism == Rappor.name:
+    if free is None:
         p_coverage = evidence.too_many_misses(missed, values, free, 1 - level)
-        return p_coverage, evidence.too_large_scores([c.errors / c.stated for c in compared]), None
+        scores = [c.errors / np.maximum(c.stated, 1e-300) for c in compared]
+        return p_coverage, evidence.too_large_scores(scores), None
     channels = compared[0].release.channels
     channel = Channel.from_probabilities(channels.p_true or 0.0, channels.p_false or 0.0)
     expected = np.mean([evidence.miss_probability(truth, c.n, channel, level) for c in compared])

@@ -72,9 +72,13 @@ class Published:
 def _asks_the_same(one: Release, other: Release) -> bool:
     if one.fingerprint == other.fingerprint:
         return True
-    return (one.question, one.type) == (other.question, other.type) and (
+    return _question(one) == _question(other) and (
         one.estimates is None or other.estimates is None or _values(one) == _values(other)
     )
+
+
+def _question(release: Release) -> tuple[object, ...]:
+    return release.question, release.type, release.range
 
 
 def _values(release: Release) -> list[tuple[type, object]]:

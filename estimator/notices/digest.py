@@ -16,10 +16,11 @@ from client_sdk.epochs import DAY_SECONDS
 from client_sdk.metric import Label
 from estimator.errors import DocumentError, NotPublishable
 from estimator.notices.audience import Audience
-from estimator.releases.across_epochs import change
+from estimator.releases.across_epochs import AcrossEpochs, change
 from estimator.releases.alarms import alarms
 from estimator.releases.failures import Failure
 from estimator.releases.files import path_of, read
+from estimator.releases.number import ends_in_unit, figure_in_unit, foremost, in_unit
 from estimator.releases.release import POOLED, Release
 from estimator.releases.signatures import fault_of
 
@@ -42,6 +43,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Number:
+    """A mean, a median, or by how much a mean has changed, with its interval; in words."""
+
+    name: str
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True)
 class Released:
     """A release.
 
@@ -56,6 +66,8 @@ class Released:
         changes: The largest significant ones.
         alarms: In words.
         link: Of its page, where releases are served.
+        number: Of numbers, the mean or the median.
+        number_change: By how much a mean has surely changed since then.
     """
 
     metric: str
@@ -72,6 +84,8 @@ class Released:
     changes: tuple[Figure, ...]
     alarms: tuple[str, ...]
     link: str | None
+    number: Number | None = None
+    number_change: Number | None = None
 
 
 @dataclass(frozen=True)
@@ -224,7 +238,16 @@ def _released(release: Release, at: float, before: Release | None, url: str | No
         changes=_changes(before, release),
         alarms=tuple(alarms(release)),
         link=None if url is None else f"{url}/{quote(page)}",
+        number=_number(release),
+        number_change=_change_of_mean(before, release),
     )
+
+
+def _number(release: Release) -> Number | None:
+    found = foremost(release.estimates)
+    if found is None:
+        return None
+    return Number(found.name, figure_in_unit(found), ends_in_unit(found.interval))
 
 
 def _before(release: Release, directory: Path, public: Mapping[int, bytes]) -> Release | None:
@@ -248,14 +271,26 @@ def _before(release: Release, directory: Path, public: Mapping[int, bytes]) -> R
 
 
 def _changes(before: Release | None, release: Release) -> tuple[Figure, ...]:
-    if before is None:
-        return ()
-    try:
-        moved = change(before, release).entries
-    except NotPublishable:  # Of other values.
-        return ()
-    figures = [Figure(e.value, e.share, *e.interval) for e in moved if e.significant]
+    moved = _moved(before, release)
+    entries = () if moved is None else moved.entries
+    figures = [Figure(e.value, e.share, *e.interval) for e in entries if e.significant]
     return tuple(sorted(figures, key=lambda figure: -abs(figure.share))[:_MOST_CHANGES])
+
+
+def _change_of_mean(before: Release | None, release: Release) -> Number | None:
+    moved = _moved(before, release)
+    if moved is None or moved.mean is None or not moved.mean.significant:
+        return None
+    low, high = moved.mean.interval
+    told = in_unit(moved.mean.value, moved.mean.standard_error)
+    return Number("mean", told, f"\N{PLUS-MINUS SIGN} {in_unit((high - low) / 2, high - low)}")
+
+
+def _moved(before: Release | None, release: Release) -> AcrossEpochs | None:
+    try:
+        return None if before is None else change(before, release)
+    except NotPublishable:  # Of other values.
+        return None
 
 
 def _expiring(audience: Audience, until: float) -> list[Expiring]:
@@ -279,6 +314,7 @@ def _midnight(day: date) -> float:
 
 def _released_from(document: dict[str, Any]) -> Released:
     largest = document["largest"]
+    numbers = {name: document.get(name) for name in ("number", "number_change")}
     return Released(
         **document
         | {
@@ -286,4 +322,5 @@ def _released_from(document: dict[str, Any]) -> Released:
             "changes": tuple(Figure(**each) for each in document["changes"]),
             "alarms": tuple(document["alarms"]),
         }
+        | {name: None if each is None else Number(**each) for name, each in numbers.items()}
     )

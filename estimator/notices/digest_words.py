@@ -114,12 +114,22 @@ def _released(each: Released) -> Entry:
         withheld = f"Fewer than {each.min_reports} reports. That says nothing about shares."
         return Entry(title, (withheld,), each.link)
     sentences = [*each.alarms, f"{each.n:,} reports."]
+    if each.number is not None:
+        sentences.append(
+            f"{each.number.name.capitalize()}: {each.number.value} "
+            f"({each.level:.0%} interval {each.number.interval})."
+        )
     if each.largest is not None:
         ends = f"{in_percent(each.largest.low)} to {in_percent(each.largest.high)}"
         sentences.append(
             f"Largest share: {_named(each.largest)} {in_percent(each.largest.share)} "
             f"({each.level:.0%} interval {ends})."
         )
+    if each.number_change is not None:
+        change_of = each.number_change
+        plus = "" if change_of.value.startswith("\N{MINUS SIGN}") else "+"
+        told = f"{plus}{change_of.value} {change_of.interval}"
+        sentences.append(f"The mean has changed since {each.since}: {told}.")
     if each.changes:
         moved = "; ".join(
             f"{_named(change)} {'+' if change.share > 0 else ''}{in_points(change.share)} "
@@ -127,7 +137,7 @@ def _released(each: Released) -> Entry:
             for change in each.changes
         )
         sentences.append(f"Changed since {each.since}: {moved}.")
-    elif each.since is not None:
+    elif each.since is not None and each.number_change is None:
         sentences.append(f"No change since {each.since} that noise could not explain.")
     return Entry(title, tuple(sentences), each.link)
 

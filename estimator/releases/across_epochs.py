@@ -4,7 +4,8 @@ The same devices report epoch after epoch, so epochs are not independent samples
 how much they share. What is stated holds for any overlap. Fresh noise is drawn anew in each epoch,
 so its variances add; the sample of people may be the same one, so its standard errors add
 (full overlap: correlation 1 for an average, -1 for a change). Of memoized metrics the noise is
-shared as well, and whole standard errors add.
+shared as well, and whole standard errors add. Means of numbers follow the same rules. Quantiles
+do not: an average of medians is no median, and their errors are known as buckets only.
 
 Weights follow from numbers of reports or are given; never from responses (reference 0.4).
 """
@@ -46,6 +47,17 @@ class Combined:
 
 
 @dataclass(frozen=True)
+class CombinedMean:
+    """A mean's figure over several epochs, in the metric's unit; see `Combined`."""
+
+    value: float
+    standard_error: float
+    standard_error_reporters: float
+    interval: tuple[float, float]
+    significant: bool | None = None
+
+
+@dataclass(frozen=True)
 class AcrossEpochs:
     """An average or a change, and what it is made of.
 
@@ -56,6 +68,7 @@ class AcrossEpochs:
         method: How the error was bounded.
         level: Of the intervals.
         entries: In label or candidate order, unlisted strings last.
+        mean: Of numbers whose mean is measured.
     """
 
     metric: str
@@ -64,10 +77,12 @@ class AcrossEpochs:
     method: str
     level: float
     entries: tuple[Combined, ...]
+    mean: CombinedMean | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document, with lists for intervals."""
-        return {
+        """Return the document, with lists for intervals; `mean` only where there is one."""
+        mean = None if self.mean is None else asdict(self.mean)
+        document: dict[str, Any] = {
             "metric": self.metric,
             "epochs": list(self.epochs),
             "n": list(self.n),
@@ -82,10 +97,14 @@ class AcrossEpochs:
                 for entry in self.entries
             ],
         }
+        if mean is not None:
+            document["mean"] = mean | {"interval": list(mean["interval"])}
+        return document
 
 
 FRESH = "fresh noise adds in variance, the sample of people in standard error (full overlap)"
 MEMOIZED = "memoized: whole standard errors add (full overlap)"
+WITHOUT_QUANTILES = "; quantiles cannot be combined"
 
 
 def average(releases: Sequence[Release], weights: Sequence[float] | None = None) -> AcrossEpochs:
@@ -142,6 +161,7 @@ class _Part:
     n: int
     level: float
     values: tuple[Label | None, ...]
+    has_mean: bool
     shares: Floats
     population: Floats
     reporters: Floats
@@ -157,9 +177,11 @@ def _parts(releases: Sequence[Release]) -> list[_Part]:
         if part.release.metric != first.release.metric:
             raise NotPublishable(f"{named}: releases of one metric can be combined, not of two")
         same_values = [(type(v), v) for v in part.values] == [(type(v), v) for v in first.values]
-        if not same_values or part.level != first.level:
+        same_range = part.release.range == first.release.range and part.has_mean == first.has_mean
+        if not same_values or not same_range or part.level != first.level:
             raise NotPublishable(
-                f"{named}: names other values than {first.release.epoch}, or is of another level"
+                f"{named}: names other values than {first.release.epoch}, has another range, or "
+                "is of another level"
             )
     if len({part.release.epoch for part in parts}) != len(parts):
         raise NotPublishable(f"{first.release.metric}: an epoch can be combined only once")
@@ -171,15 +193,17 @@ def _part(release: Release) -> _Part:
     named = f"{release.metric} {release.epoch}"
     if estimates is None:
         raise NotPublishable(f"{named}: is withheld")
-    entries = estimates.all_entries
+    entries, mean = estimates.all_entries, estimates.mean
     columns = []
     for field in ("share", "standard_error", "standard_error_reporters"):
         column = [getattr(entry, field) for entry in entries]
+        if mean is not None:  # last, and not one of the values
+            column.append(mean.value if field == "share" else getattr(mean, field))
         if not column or None in column:
             raise NotPublishable(f"{named}: holds no estimates")
         columns.append(np.array(column, np.float64))
     values = tuple(entry.value for entry in entries)
-    return _Part(release, estimates.n, estimates.level, values, *columns)
+    return _Part(release, estimates.n, estimates.level, values, mean is not None, *columns)
 
 
 def _combined(parts: Sequence[_Part], weights: Floats, *, judge: bool) -> AcrossEpochs:
@@ -194,7 +218,7 @@ def _combined(parts: Sequence[_Part], weights: Floats, *, judge: bool) -> Across
         sampling = sizes @ np.sqrt(np.maximum(population**2 - reporters**2, 0))
         noise = np.sqrt(sizes**2 @ reporters**2)
         error = np.hypot(noise, sampling)
-    level, cells = parts[0].level, len(shares)
+    level, cells = parts[0].level, max(1, len(parts[0].values))
     half, outer = (normal_quantile(level, many) * error for many in (1, cells))
     entries = tuple(
         Combined(
@@ -208,11 +232,20 @@ def _combined(parts: Sequence[_Part], weights: Floats, *, judge: bool) -> Across
         )
         for i, value in enumerate(parts[0].values)
     )
+    mean = None
+    if parts[0].has_mean:
+        ends = float(shares[-1] - half[-1]), float(shares[-1] + half[-1])
+        surely = bool(abs(shares[-1]) > half[-1]) if judge else None
+        mean = CombinedMean(float(shares[-1]), float(error[-1]), float(noise[-1]), ends, surely)
+    method = MEMOIZED if memoized else FRESH
+    if any(part.release.estimates and part.release.estimates.quantiles for part in parts):
+        method += WITHOUT_QUANTILES
     return AcrossEpochs(
         metric=parts[0].release.metric,
         epochs=tuple(part.release.epoch for part in parts),
         n=tuple(part.n for part in parts),
-        method=MEMOIZED if memoized else FRESH,
+        method=method,
         level=level,
         entries=entries,
+        mean=mean,
     )

@@ -6,12 +6,11 @@ release is a gap, never a zero.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
 from client_sdk.metric import Label
-from estimator.drawing import PAPER, Palette, Spec, spec, svg_of
+from estimator.drawing import PAPER, Palette, Spec, spec
 from estimator.estimates import Estimate
 from estimator.releases.release import Release
 
@@ -149,7 +148,7 @@ def trend_chart(
         None with fewer than two published ones.
     """
     published = [release for release in history if release.estimates is not None]
-    if len(published) < 2:
+    if len(published) < 2 or not largest(published[-1], 1):
         return None
     names = names_of(published[-1])
     values = [entry.value for entry in largest(published[-1], MOST_TRENDS)]
@@ -208,24 +207,6 @@ def trend_chart(
         },
         palette,
     )
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A release's charts as SVG, which needs no fonts, scripts or network; None: there is none.
-
-    Attributes:
-        shares: See `shares_chart`.
-        trend: See `trend_chart`.
-    """
-
-    shares: str | None
-    trend: str | None
-
-
-def draw(release: Release, history: Sequence[Release]) -> Drawn:
-    """Draw the charts of a release; `history` is that of `trend_chart`, the release included."""
-    return Drawn(_svg(shares_chart(release)), _svg(trend_chart(history)))
 
 
 def shown_entries(release: Release, most: int = MOST_SHARES) -> list[Estimate]:
@@ -296,10 +277,6 @@ def in_percent(share: float | None) -> str:
 def in_points(share: float) -> str:
     """Return a share, or a difference of two, in hundredths with two decimals."""
     return f"{100 * share:.2f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _svg(chart: Spec | None) -> str | None:
-    return None if chart is None else svg_of(chart)
 
 
 def days_and_gaps(history: Sequence[Release]) -> Iterator[tuple[str, int | None]]:

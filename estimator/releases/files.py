@@ -11,7 +11,7 @@ from typing import Any
 
 from aggregator.keyring.signing import Signing
 from estimator.errors import DocumentError
-from estimator.estimates import Estimate, Estimates
+from estimator.estimates import Estimate, Estimates, Interval, Mean, Quantile
 from estimator.ledger.lifetime import Lifetime
 from estimator.misfit import Misfit
 from estimator.plausibility import Plausibility
@@ -142,6 +142,7 @@ def from_document(document: dict[str, Any]) -> Release:
         plausibility=_plausibility(document["plausibility"]),
         lifetime=None if spent is None else Lifetime(**spent),
         caveats=tuple(document["caveats"]),
+        range=_ends(document.get("range")),
     )
 
 
@@ -152,7 +153,7 @@ def _plausibility(document: dict[str, Any] | None) -> Plausibility | None:
 
 
 def _estimates(document: dict[str, Any]) -> Estimates:
-    other, misfit = document.get("other"), document.get("misfit")
+    other, misfit, mean = (document.get(name) for name in ("other", "misfit", "mean"))
     return Estimates(
         n=document["n"],
         epsilon=document["epsilon"],
@@ -163,12 +164,21 @@ def _estimates(document: dict[str, Any]) -> Estimates:
         misfit=None if misfit is None else Misfit(**misfit | {"cohorts": tuple(misfit["cohorts"])}),
         condition=document.get("condition"),
         worst_shift=document["worst_shift"],
+        mean=None if mean is None else Mean(**mean | {"interval": _ends(mean["interval"])}),
+        quantiles=tuple(
+            Quantile(**each | {"interval": _ends(each["interval"])})
+            for each in document.get("quantiles", ())
+        ),
     )
 
 
 def _entry(entry: dict[str, Any]) -> Estimate:
-    ends = {
-        name: None if entry[name] is None else tuple(entry[name])
-        for name in ("interval", "simultaneous_interval")
-    }
+    ends = {name: _ends(entry[name]) for name in ("interval", "simultaneous_interval")}
     return Estimate(**entry | ends)
+
+
+def _ends(written: list[float] | None) -> Interval | None:
+    if written is None:
+        return None
+    low, high = written
+    return low, high

@@ -13,7 +13,8 @@ from markupsafe import Markup
 from estimator.estimates import Estimates
 from estimator.releases import telling
 from estimator.releases.alarms import alarms
-from estimator.releases.charts import Drawn, shown_entries
+from estimator.releases.charts import shown_entries
+from estimator.releases.drawn import Drawn
 from estimator.releases.release import Release
 
 
@@ -38,7 +39,7 @@ def page(release: Release, history: Sequence[Release], drawn: Drawn) -> str:
     if release.estimates is not None:
         context |= _numbers(release, release.estimates, history)
         # Drawn by Vega from data, which it escapes.
-        context |= {"shares": Markup(drawn.shares or ""), "trend": Markup(drawn.trend or "")}
+        context |= {name: Markup(svg or "") for name, svg in vars(drawn).items()}
     return render("release.html", **context)
 
 
@@ -66,5 +67,6 @@ def _numbers(release: Release, estimates: Estimates, history: Sequence[Release])
         "alarms": alarms(release),
         "summary": telling.summary(release, estimates),
         "table": telling.table(release, shown_entries(release), history),
+        "quantiles": bool(estimates.quantiles),
         "sureness": telling.sureness(release, estimates),
     }

@@ -2,7 +2,8 @@
 
     DIRECTORY/index.html                     all metrics, made anew with every release
     DIRECTORY/METRIC/EPOCH.FINGERPRINT.html  one release, self-contained
-    DIRECTORY/METRIC/EPOCH.FINGERPRINT.shares.svg and .png, .trend.svg and .png
+    DIRECTORY/METRIC/EPOCH.FINGERPRINT.shares.svg and .png, .trend.svg and .png; of numbers
+        .number.svg and .png, .number-trend.svg and .png
 
 They can be made again from the documents; what decides is the JSON file.
 """
@@ -13,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from estimator.drawing import png_of
-from estimator.releases.charts import draw
+from estimator.releases.drawn import draw
 from estimator.releases.files import path_of, read
 from estimator.releases.page import page, render
 from estimator.releases.release import POOLED, Release
@@ -54,10 +55,9 @@ def write_pages(release: Release, directory: Path, public: PublicKeys = None) ->
     history = _comparable(release, directory, public)
     path = page_of(directory, release.metric, release.epoch, release.fingerprint)
     drawn = draw(release, history)
-    for name, svg in (("shares", drawn.shares), ("trend", drawn.trend)):
-        if svg is not None:
-            replace(path.with_suffix(f".{name}.svg"), svg.encode())
-            replace(path.with_suffix(f".{name}.png"), png_of(svg))
+    for name, svg in drawn.by_name():
+        replace(path.with_suffix(f".{name}.svg"), svg.encode())
+        replace(path.with_suffix(f".{name}.png"), png_of(svg))
     replace(path, page(release, history, drawn).encode())
 
 

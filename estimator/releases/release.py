@@ -8,11 +8,13 @@ from importlib import metadata
 from typing import Any, Literal
 
 from client_sdk.epochs import day_of, first_day, label
+from client_sdk.mechanisms import Mechanism
 from client_sdk.metric import Metric
 from estimator.estimates import Estimates
 from estimator.ledger.lifetime import Lifetime
 from estimator.plausibility import Plausibility
-from estimator.pool import pool
+from estimator.pool import pool, poolable
+from estimator.releases.caveats import caveats_of
 
 SCHEMA = 1
 POOLED = "pooled"
@@ -76,8 +78,9 @@ class Channels:
 
     Attributes:
         mechanism: Name.
-        p_true: P(a report speaks for a value | it is the truth).
-        p_false: P(a report speaks for a value | it is not).
+        p_true: P(a cell is supported | it belongs to the value); None for mechanisms whose law
+            has more than two probabilities.
+        p_false: P(a cell is supported | it does not); None likewise.
         inclusion: P(a device reports in an epoch).
         pooled_from: For pooled releases, fingerprints and reports of the parts.
     """
@@ -87,6 +90,15 @@ class Channels:
     p_false: float | None
     inclusion: float | None = None
     pooled_from: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, metric: Metric) -> "Channels":
+        """The channel of one version."""
+        mechanism, inclusion = metric.mechanism, float(metric.inclusion)
+        own_law = type(mechanism).channel is not Mechanism.channel
+        if own_law or mechanism.encodes == "number":
+            return cls(mechanism.name, None, None, inclusion)
+        return cls(mechanism.name, float(mechanism.p_true), float(mechanism.p_false), inclusion)
 
 
 @dataclass(frozen=True)
@@ -115,6 +127,7 @@ class Release:
             ever reported anything; None if withheld.
         caveats: What the numbers are not.
         code_version: Of the program that estimated.
+        range: For numbers, the lowest and the highest that count as they are; None for others.
     """
 
     project: str
@@ -136,6 +149,7 @@ class Release:
     lifetime: Lifetime | None
     caveats: tuple[str, ...]
     code_version: str
+    range: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document."""
@@ -144,6 +158,7 @@ class Release:
         channels["pooled_from"] = [
             {"fingerprint": fingerprint, "n": n} for fingerprint, n in self.channels.pooled_from
         ]
+        ends = {} if self.range is None else {"range": list(self.range)}
         return {
             "schema": SCHEMA,
             "project": self.project,
@@ -154,6 +169,7 @@ class Release:
             "last_day": self.last_day,
             "fingerprint": self.fingerprint,
             "type": self.type,
+            **ends,
             "published_on": self.published_on,
             "closed_early": self.closed_early,
             "status": self.status,
@@ -196,7 +212,6 @@ def compose(
         closed_early: Whether the epoch was closed before its end and grace.
     """
     withheld = estimates.n < metric.min_reports
-    mechanism = metric.mechanism
     first, last = _days(metric, epoch)
     return Release(
         project=project,
@@ -212,18 +227,21 @@ def compose(
         status="WITHHELD" if withheld else "PUBLISHED",
         min_reports=metric.min_reports,
         privacy=Privacy.of(metric),
-        channels=Channels(
-            mechanism.name,
-            float(mechanism.support_true),
-            float(mechanism.support_false),
-            float(metric.inclusion),
-        ),
+        channels=Channels.of(metric),
         estimates=None if withheld else estimates,
         plausibility=None if withheld else plausibility,
         lifetime=None if withheld else lifetime,
-        caveats=_caveats(metric, withheld),
+        caveats=_withheld(metric) if withheld else caveats_of(metric, estimates),
         code_version=code_version(),
+        range=(float(metric.edges[0]), float(metric.edges[-1])) if metric.edges else None,
     )
+
+
+def can_pool(parts: Sequence[Release]) -> bool:
+    """Return whether published releases of one metric and epoch are of the same figures."""
+    known = [part.estimates for part in parts if part.estimates is not None]
+    alike = len({(part.type, part.range) for part in parts}) == 1
+    return alike and len(known) == len(parts) and poolable(known)
 
 
 def compose_pooled(metric: Metric, parts: Sequence[Release]) -> Release:
@@ -233,20 +251,28 @@ def compose_pooled(metric: Metric, parts: Sequence[Release]) -> Release:
 
     Args:
         metric: Version whose question and caveats are shown.
-        parts: Published releases of one metric and epoch, `poolable`.
+        parts: Published releases of one metric and epoch, of which `can_pool` holds.
     """
     known = [part.estimates for part in parts if part.estimates is not None]
     together = tuple((part.fingerprint, part.estimates.n) for part in parts if part.estimates)
     worst = max(parts, key=lambda part: part.privacy.epsilon)
+    pooled = pool(
+        known,
+        [part.channels.inclusion or 1.0 for part in parts],
+        adding_up=metric.type != "multi_select",
+    )
+    caveats = caveats_of(metric, pooled)
+    if any(each.quantiles for each in known):
+        caveats = (*caveats, "Quantiles are those of single versions: here are none.")
     return replace(
         worst,
         question=metric.question,
         fingerprint=POOLED,
         min_reports=max(part.min_reports for part in parts),
         channels=Channels(None, None, None, pooled_from=together),
-        estimates=pool(known, [part.channels.inclusion or 1.0 for part in parts]),
+        estimates=pooled,
         plausibility=None,
-        caveats=_caveats(metric, withheld=False),
+        caveats=caveats,
     )
 
 
@@ -257,31 +283,8 @@ def _days(metric: Metric, epoch: int) -> tuple[date, date]:
     return first_day(metric.epoch, epoch), first_day(metric.epoch, epoch + 1) - one
 
 
-def _caveats(metric: Metric, withheld: bool) -> tuple[str, ...]:
-    if withheld:
-        return (f"Withheld: fewer than {metric.min_reports} reports. That says nothing of shares.",)
-    who = (
-        "Shares are of devices that recorded a value in this epoch, not of all devices."
-        if metric.when_absent is None
-        else "Shares are of all devices that ran the app; those that recorded nothing count as "
-        "the metric's value for absence."
-    )
-    caveats = [
-        who,
-        "A share is an unbiased estimate: it may be negative or above one, which is noise.",
-        "`consistent` is biased and for display; add, average and compare `share` only.",
-        "`standard_error` and intervals describe the population that reporters are a sample of; "
-        "`standard_error_reporters` describes these reporters.",
-        "`interval` covers one value at a time; comparisons over many values need "
-        "`simultaneous_interval`.",
-        "No number here says more about one device than the stated epsilon allows.",
-    ]
-    if metric.memoize is not None:
-        caveats.append(
-            "Epochs of this metric share remembered noise and devices: averaging epochs makes "
-            "errors smaller by less than independence would suggest."
-        )
-    return tuple(caveats)
+def _withheld(metric: Metric) -> tuple[str, ...]:
+    return (f"Withheld: fewer than {metric.min_reports} reports. That says nothing of shares.",)
 
 
 def code_version() -> str:

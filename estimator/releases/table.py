@@ -1,4 +1,4 @@
-"""A release as CSV, for spreadsheets: one row per entry."""
+"""A release as CSV, for spreadsheets: one row per entry, mean and quantile."""
 
 import csv
 import io
@@ -29,12 +29,17 @@ COLUMNS = (
     "signal_to_noise",
     "design_effect",
 )
+OF_NUMBERS = ("figure", "part", "estimate")
+"""Further columns, where there is a mean or are quantiles; all others have none of them."""
 
 
 def as_csv(release: Release) -> str:
-    """Return the text: one row per entry, one without entry if the release is withheld."""
+    """Return the text: one row per figure, one without any if the release is withheld."""
     out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\r\n")
+    estimates = release.estimates
+    number = estimates is not None and (estimates.mean is not None or bool(estimates.quantiles))
+    columns = (*COLUMNS, *OF_NUMBERS) if number else COLUMNS
+    writer = csv.DictWriter(out, columns, lineterminator="\r\n")
     writer.writeheader()
     head = {
         "metric": release.metric,
@@ -45,7 +50,7 @@ def as_csv(release: Release) -> str:
         "status": release.status,
         "epsilon": release.privacy.epsilon,
     }
-    for row in [{}] if release.estimates is None else release.estimates.rows():
+    for row in [{}] if estimates is None else estimates.rows():
         writer.writerow({key: _cell(value) for key, value in (head | row).items()})
     return out.getvalue()
 

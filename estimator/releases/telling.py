@@ -7,7 +7,16 @@ from estimator.errors import NotPublishable
 from estimator.estimates import Estimate, Estimates
 from estimator.releases.across_epochs import AcrossEpochs, change
 from estimator.releases.charts import Names, in_percent, in_points, names_of, whole
+from estimator.releases.number import (
+    Figure,
+    ends_in_unit,
+    figure_in_unit,
+    figures,
+    foremost,
+    in_unit,
+)
 from estimator.releases.release import Privacy, Release
+from estimator.releases.width import half_width, is_of_a_mean
 
 Facts = list[tuple[str, str]]
 
@@ -38,6 +47,25 @@ class Row:
 
 
 @dataclass(frozen=True)
+class NumberRow:
+    """A mean or a quantile as it is shown, in the metric's unit.
+
+    Attributes:
+        name: What it is.
+        value: The estimate.
+        error: Standard error; "" for quantiles.
+        interval: Its interval.
+        change: Since the release before; * if significant; "" if unknown.
+    """
+
+    name: str
+    value: str
+    error: str
+    interval: str
+    change: str
+
+
+@dataclass(frozen=True)
 class Table:
     """The figures of a release.
 
@@ -45,11 +73,13 @@ class Table:
         rows: One per value that is shown.
         since: Epoch of the release before; None: there is none to compare with.
         hidden: How many smaller values are not shown.
+        numbers: The mean, then quantiles; none of shares alone.
     """
 
     rows: tuple[Row, ...]
     since: str | None
     hidden: int
+    numbers: tuple[NumberRow, ...] = ()
 
 
 def table(release: Release, entries: Sequence[Estimate], history: Sequence[Release]) -> Table:
@@ -68,6 +98,7 @@ def table(release: Release, entries: Sequence[Estimate], history: Sequence[Relea
         rows=tuple(_row(entry, names, changes) for entry in entries),
         since=None if moved is None else moved.epochs[0],
         hidden=listed - len(entries),
+        numbers=() if release.estimates is None else _numbers(release.estimates, moved),
     )
 
 
@@ -89,6 +120,11 @@ def days(release: Release) -> str:
 def summary(release: Release, estimates: Estimates) -> str:
     """Return the release in a sentence or two."""
     devices = f"{estimates.n:,} devices reported."
+    if (number := foremost(estimates)) is not None:
+        return (
+            f"{devices} The estimated {_called(number)} {figure_in_unit(number)}, probably between "
+            f"{ends_in_unit(number.interval).replace(' to ', ' and ')}."
+        )
     listed = [entry for entry in estimates.entries if entry.share is not None and entry.interval]
     if not listed:
         return devices
@@ -108,10 +144,9 @@ def sureness(release: Release, estimates: Estimates) -> Facts:
     inclusion = release.channels.inclusion
     if inclusion is not None and inclusion < 1:
         facts.append(("Sample", f"one device in {1 / inclusion:.3g} is asked in each epoch"))
-    half = estimates.half_width
+    half = half_width(release)
     if half is not None:
-        points = f"\N{PLUS-MINUS SIGN} {in_points(half)} percentage points"
-        facts.append(("Widest interval", points))
+        facts.append(("Widest interval", _wide(release, half)))
     effects = [entry.design_effect for entry in estimates.entries if entry.design_effect]
     if effects:
         facts.append(
@@ -122,18 +157,22 @@ def sureness(release: Release, estimates: Estimates) -> Facts:
             )
         )
     if estimates.worst_shift is not None:
-        facts.append(
-            (
-                "If 1 % of reports are fakes",
-                f"a share may be off by up to {in_points(estimates.worst_shift)} percentage points "
-                "more",
-            )
-        )
-    facts.append(
-        ("Sum of negative estimates", f"{in_percent(estimates.negative_mass)} (noise around zero)")
-    )
+        facts.append(("If 1 % of reports are fakes", off_by_fakes(release, estimates.worst_shift)))
+    if estimates.all_entries:
+        around = f"{in_percent(estimates.negative_mass)} (noise around zero)"
+        facts.append(("Sum of negative estimates", around))
+    if release.range is not None:
+        low, high = release.range
+        facts.append(("Range", f"{low:,.15g} to {high:,.15g}; what is outside counts at its end"))
     facts.append(("Method", estimates.method))
     return facts
+
+
+def off_by_fakes(release: Release, shift: float) -> str:
+    """Return what one fake in a hundred reports does to a figure."""
+    if is_of_a_mean(release):
+        return f"the mean may be off by up to {in_points(shift)} % of the range more"
+    return f"a share may be off by up to {in_points(shift)} percentage points more"
 
 
 def cost(given: Privacy) -> Facts:
@@ -191,6 +230,44 @@ def _row(entry: Estimate, names: Names, changes: Mapping[object, str]) -> Row:
         change=changes.get(key, ""),
         negative=(entry.share or 0.0) < 0,
     )
+
+
+def _called(number: Figure) -> str:
+    """Return a figure as the subject of a sentence, with its verb."""
+    if number.name in ("mean", "median"):
+        return f"{number.name} is"
+    return f"value that {number.name} is"
+
+
+def _wide(release: Release, half: float) -> str:
+    sign = "\N{PLUS-MINUS SIGN}"
+    if not is_of_a_mean(release) or release.range is None:
+        return f"{sign} {in_points(half)} percentage points"
+    low, high = release.range
+    width = half * (high - low)
+    return f"{sign} {in_unit(width, width)}, which is {in_points(half)} % of the range"
+
+
+def _numbers(estimates: Estimates, moved: AcrossEpochs | None) -> tuple[NumberRow, ...]:
+    return tuple(
+        NumberRow(
+            name=each.name,
+            value=figure_in_unit(each),
+            error="" if each.error is None else in_unit(each.error, each.error),
+            interval=ends_in_unit(each.interval),
+            change="" if each.error is None else _change_of_mean(moved),
+        )
+        for each in figures(estimates)
+    )
+
+
+def _change_of_mean(moved: AcrossEpochs | None) -> str:
+    if moved is None or moved.mean is None:
+        return ""
+    half = _half(moved.mean.interval)
+    sure = " *" if moved.mean.significant else ""
+    told = in_unit(moved.mean.value, moved.mean.standard_error)
+    return f"{told} \N{PLUS-MINUS SIGN} {in_unit(half, half)}{sure}"
 
 
 def _change(release: Release, history: Sequence[Release]) -> AcrossEpochs | None:

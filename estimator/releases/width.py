@@ -4,21 +4,45 @@ import math
 from collections.abc import Sequence
 
 from estimator.drawing import PAPER, Palette, Spec, spec
-from estimator.estimates import Estimates
 from estimator.releases.charts import TIMES, days_and_gaps, titled
 from estimator.releases.release import Release
 
 TARGET = 0.01
-"""Half-width that intervals should have, as a share: plus or minus one percentage point."""
+"""Half-width that intervals should have: plus or minus one percentage point of a share, or one
+percent of the range of a mean."""
 
 
-def n_needed(estimates: Estimates, target: float = TARGET) -> int | None:
-    """Return with how many reports the widest interval would be `target`, shares being as they are.
+def half_width(release: Release) -> float | None:
+    """Return half the width of the widest interval of a share, or of a mean by itself.
+
+    Returns:
+        In shares of 1, of a mean in parts of its range; None where there is none.
+    """
+    estimates = release.estimates
+    if estimates is None:
+        return None
+    mean = estimates.mean
+    if estimates.all_entries or mean is None or release.range is None:
+        return estimates.half_width
+    low, high = release.range
+    return (mean.interval[1] - mean.interval[0]) / 2 / (high - low)
+
+
+def is_of_a_mean(release: Release) -> bool:
+    """Say whether `half_width` is that of a mean."""
+    estimates = release.estimates
+    return estimates is not None and not estimates.all_entries and estimates.mean is not None
+
+
+def n_needed(release: Release, target: float = TARGET) -> int | None:
+    """Return with how many reports the widest interval would be `target`, figures as they are.
 
     None without intervals.
     """
-    half = estimates.half_width
-    return None if half is None else math.ceil(estimates.n * (half / target) ** 2)
+    half, estimates = half_width(release), release.estimates
+    if half is None or estimates is None:
+        return None
+    return math.ceil(estimates.n * (half / target) ** 2)
 
 
 def width_chart(
@@ -32,9 +56,7 @@ def width_chart(
     Returns:
         None with fewer than two published releases.
     """
-    halves = [
-        None if release.estimates is None else release.estimates.half_width for release in history
-    ]
+    halves = [half_width(release) for release in history]
     if sum(half is not None for half in halves) < 2:
         return None
     rows = [
@@ -88,7 +110,9 @@ def width_chart(
         line | {"encoding": {"y": y}},
         named,
     ]
-    heading = titled("widest interval, \N{PLUS-MINUS SIGN} percentage points", palette)
+    of_means = any(is_of_a_mean(release) for release in history)
+    unit = "% of the range" if of_means else "percentage points"
+    heading = titled(f"widest interval, \N{PLUS-MINUS SIGN} {unit}", palette)
     parts = {"data": {"values": rows}, "width": width, "height": 110, "layer": marks}
     return spec(parts | heading, palette)
 

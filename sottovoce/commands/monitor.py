@@ -64,6 +64,8 @@ def _print(rows: "Sequence[Row]", target: float) -> None:
         print("\nCanary, estimates beside the known truth:\n")
         print(table(_CANARY_HEADER, [_compared(each) for each in scores]))
     for row in rows:
+        if row.left_out:
+            print(f"\n{row.metric} is not compared with the truth: {row.left_out}.")
         for alarm in row.alarms:
             print(f"\nALARM {row.metric}: {alarm}.")
     if not rows:

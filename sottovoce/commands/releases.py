@@ -221,10 +221,13 @@ def _export(found: "Sequence[Release]", target: str) -> None:
 
 
 def _write(found: "Sequence[Release]", file: TextIO) -> None:
-    """Write the releases' tables under one header."""
+    """Write the releases' tables under one header: the longest, columns of numbers come last."""
     from estimator.releases.table import as_csv
 
+    tables = [list(csv.reader(as_csv(release).splitlines())) for release in found]
+    header = max((rows[0] for rows in tables), key=len, default=[])
     writer = csv.writer(file)
-    for number, release in enumerate(found):
-        rows = list(csv.reader(as_csv(release).splitlines()))
-        writer.writerows(rows if number == 0 else rows[1:])
+    writer.writerow(header)
+    for rows in tables:
+        gap = [""] * (len(header) - len(rows[0]))
+        writer.writerows([*row, *gap] for row in rows[1:])

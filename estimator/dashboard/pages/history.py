@@ -16,7 +16,9 @@ from estimator.releases.charts import (
     largest,
     names_of,
 )
+from estimator.releases.number import figure_in_unit, figures, foremost
 from estimator.releases.release import Release
+from estimator.releases.width import half_width
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,10 @@ class Epoch:
         name: Of the epoch, or of a run of epochs without a release.
         fingerprint: Of its release; None: there is none.
         n: Reports; None if there is no release or it is withheld.
-        shares: Of the history's values, in percent; empty without n.
-        width: Half of the widest interval, in percentage points; "" without n.
+        shares: Of the history's values, in percent, after a mean or median in the metric's unit;
+            empty without n.
+        width: Half of the widest interval, in percentage points, of a mean in percent of the
+            range; "" without n.
     """
 
     name: str
@@ -43,7 +47,8 @@ class History:
     """Some epochs of a metric.
 
     Attributes:
-        values: Names of those with the largest shares in the last one.
+        values: Names of those with the largest shares in the last one, after "mean" or "median"
+            of numbers that have one.
         epochs: Newest first.
     """
 
@@ -69,26 +74,34 @@ def history(releases: Sequence[Release]) -> History:
         return History((), tuple(_epochs(releases, []))[::-1])
     names = names_of(published[-1])
     values = [entry.value for entry in largest(published[-1], MOST_TRENDS)]
-    epochs = tuple(_epochs(releases, values))
-    return History(tuple(names[type(value), value] for value in values), epochs[::-1])
+    number = foremost(published[-1].estimates)
+    called = None if number is None else number.name
+    epochs = tuple(_epochs(releases, values, called))
+    first = () if called is None else (called,)
+    return History((*first, *(names[type(value), value] for value in values)), epochs[::-1])
 
 
-def _epochs(releases: Sequence[Release], values: Sequence[Label | None]) -> Iterator[Epoch]:
+def _epochs(
+    releases: Sequence[Release], values: Sequence[Label | None], number: str | None = None
+) -> Iterator[Epoch]:
     for day, place in days_and_gaps(releases):
         if place is None:
             following = next(release for release in releases if release.first_day > day)
             yield Epoch(_run(releases[0].epoch, day, following.first_day), None, None)
         else:
-            yield _epoch(releases[place], values)
+            yield _epoch(releases[place], values, number)
 
 
-def _epoch(release: Release, values: Sequence[Label | None]) -> Epoch:
+def _epoch(release: Release, values: Sequence[Label | None], number: str | None) -> Epoch:
     estimates = release.estimates
     if estimates is None:
         return Epoch(release.epoch, release.fingerprint, None)
     entries = [entry_of(release, value) for value in values]
     shares = tuple(in_percent(None if entry is None else entry.share) for entry in entries)
-    half = estimates.half_width
+    if number is not None:
+        found = next((each for each in figures(estimates) if each.name == number), None)
+        shares = ("\N{EN DASH}" if found is None else figure_in_unit(found), *shares)
+    half = half_width(release)
     width = "" if half is None else f"\N{PLUS-MINUS SIGN} {in_points(half)}"
     return Epoch(release.epoch, release.fingerprint, estimates.n, shares, width)
 

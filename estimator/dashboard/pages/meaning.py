@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 
 from estimator.estimates import Estimates
-from estimator.releases.charts import in_points
+from estimator.releases.caveats import SMOOTHED
 from estimator.releases.release import Privacy, Release
+from estimator.releases.telling import off_by_fakes
 
 _SUSPICIONS = ((1 / 2, "1 in 2", 100), (1 / 100, "1 in 100", 1_000))
 _MANY = 10
@@ -71,12 +72,37 @@ def of_the_figures(release: Release, estimates: Estimates) -> Iterator[str]:
     """Yield what shares and intervals mean for whoever reads them."""
     yield release.caveats[0]
     right = f"{100 * estimates.level:g}"
-    yield (
-        f"An interval holds the true share in {right} of 100 such cases, for a value that you "
-        "chose before you looked. Whoever scans the list or picks the largest value goes by "
-        "\N{LEFT DOUBLE QUOTATION MARK}surely above zero\N{RIGHT DOUBLE QUOTATION MARK}, which is "
-        "judged over all values at once."
-    )
+    if estimates.mean is not None or estimates.quantiles:
+        what = "mean" if estimates.mean is not None else "quantile"
+        yield (
+            f"The interval of a {what} holds the true one in {right} of 100 such cases. That is "
+            "about all devices that might have reported, not about the values of single ones."
+        )
+        yield (
+            "Values outside the range were counted at its ends, and no estimate can undo that: if "
+            "many lie outside, the figures are pulled towards the middle."
+        )
+    if estimates.quantiles:
+        yield (
+            "Inside a bucket nothing is known: a quantile says in which bucket it lies, and where "
+            "it would be there if values were spread evenly."
+        )
+    if estimates.all_entries:
+        yield (
+            f"An interval holds the true share in {right} of 100 such cases, for a value that you "
+            "chose before you looked. Whoever scans the list or picks the largest value goes by "
+            "\N{LEFT DOUBLE QUOTATION MARK}surely above zero\N{RIGHT DOUBLE QUOTATION MARK}, which "
+            "is judged over all values at once."
+        )
+    if release.type == "multi_select":
+        yield (
+            "Options are counted by themselves: a device may have several or none, so shares do "
+            "not add up to 100 %."
+        )
+    if release.channels.mechanism in SMOOTHED:
+        yield (
+            "Shares are fitted and smoothed: narrow peaks come out lower and wider than they are."
+        )
     below = sum((entry.share or 0.0) < 0 for entry in estimates.all_entries)
     if below:
         many = "One estimate is" if below == 1 else f"{below} estimates are"
@@ -87,8 +113,8 @@ def of_the_figures(release: Release, estimates: Estimates) -> Iterator[str]:
         )
     if estimates.worst_shift is not None:
         yield (
-            "If one report in a hundred is made up, a share may be off by up to "
-            f"{in_points(estimates.worst_shift)} percentage points more than its interval says."
+            "If one report in a hundred is made up, "
+            f"{off_by_fakes(release, estimates.worst_shift)} than its interval says."
         )
     if release.privacy.epsilon_permanent is not None:
         yield (

@@ -30,7 +30,7 @@ from estimator.releases.charts import shown_entries
 from estimator.releases.previews import Preview
 from estimator.releases.release import POOLED, Privacy, Release
 from estimator.releases.telling import Facts, Table
-from estimator.releases.width import TARGET, n_needed
+from estimator.releases.width import TARGET, is_of_a_mean, n_needed
 
 _MOST_ROWS = 100
 _FILES = (
@@ -79,6 +79,14 @@ class Figures:
         """What the column of significance says."""
         return f"{self.estimates.level:.0%}"
 
+    @property
+    def number_heading(self) -> str:
+        """What figures there are beside shares."""
+        quantiles = bool(self.estimates.quantiles)
+        if self.estimates.mean is None:
+            return "Quantiles" if quantiles else ""
+        return "Mean and quantiles" if quantiles else "Mean"
+
 
 @dataclass(frozen=True)
 class View:
@@ -118,6 +126,16 @@ class View:
     def drawable(self) -> bool:
         """Whether there is a trend to draw."""
         return sum(epoch.n is not None for epoch in self.history.epochs) > 1
+
+    @property
+    def of_a_mean(self) -> bool:
+        """Whether widths are those of a mean."""
+        return is_of_a_mean(self.release)
+
+    @property
+    def one_point(self) -> str:
+        """What one hundredth is of."""
+        return "% of the range" if self.of_a_mean else "percentage point"
 
     @property
     def of(self) -> str:
@@ -316,17 +334,18 @@ def _sureness(release: Release, estimates: Estimates) -> Iterator[tuple[str, str
         yield "Sample", "as each version has it; shares are weighted by it"
     for term, words in facts.items():
         yield term, words
-        needed = n_needed(estimates) if term == "Widest interval" else None
+        needed = n_needed(release) if term == "Widest interval" else None
         if needed is not None:
-            yield f"For \N{PLUS-MINUS SIGN} {100 * TARGET:g} point", _still(needed, estimates.n)
+            unit = "% of the range" if is_of_a_mean(release) else "point"
+            wanted = f"For \N{PLUS-MINUS SIGN} {100 * TARGET:g} {unit}"
+            same = "spreads stay" if is_of_a_mean(release) else "shares stay"
+            yield wanted, _still(needed, estimates.n, same)
 
 
-def _still(needed: int, n: int) -> str:
+def _still(needed: int, n: int, same: str) -> str:
     if needed <= n:
         return f"reached: {needed:,} reports are enough"
-    return (
-        f"{needed:,} reports are needed, {needed - n:,} more than these, if shares stay as they are"
-    )
+    return f"{needed:,} reports are needed, {needed - n:,} more than these, if {same} as they are"
 
 
 def _downloads(inputs: Inputs, entry: Entry) -> Iterator[tuple[str, str]]:

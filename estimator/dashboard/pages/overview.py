@@ -7,10 +7,26 @@ from client_sdk.metric import Metric
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import Standing, standing
 from estimator.errors import DocumentError
-from estimator.estimates import Estimate
 from estimator.releases import telling
 from estimator.releases.alarms import alarms
+from estimator.releases.charts import in_percent, shown
+from estimator.releases.number import ends_in_unit, figure_in_unit, foremost
 from estimator.releases.release import Release
+
+
+@dataclass(frozen=True)
+class Top:
+    """One figure of a release: a mean, a median, or the largest share.
+
+    Attributes:
+        of: What it is of: "mean", "median", or the name of a value.
+        estimate: With its unit where it has one.
+        interval: At the release's level.
+    """
+
+    of: str
+    estimate: str
+    interval: str
 
 
 @dataclass(frozen=True)
@@ -21,7 +37,7 @@ class Row:
         name: Of the metric.
         question: What is asked, without why.
         latest: Its latest release; None: there is none yet.
-        top: Of that, the largest share of a value that has a name; None if withheld or empty.
+        top: Of that, the figure that says most; None if withheld or empty.
         alarms: Of that, in words.
         asked: Whether the newest registry still asks it.
     """
@@ -29,7 +45,7 @@ class Row:
     name: str
     question: str
     latest: Release | None
-    top: Estimate | None
+    top: Top | None
     alarms: tuple[str, ...]
     asked: bool
 
@@ -89,8 +105,16 @@ def _row(name: str, question: str, release: Release | None, *, asked: bool) -> R
     return Row(name, telling.asked(question)[0], release, _top(release), found, asked)
 
 
-def _top(release: Release | None) -> Estimate | None:
+def _top(release: Release | None) -> Top | None:
     if release is None or release.estimates is None:
         return None
+    number = foremost(release.estimates)
+    if number is not None:
+        return Top(number.name, figure_in_unit(number), ends_in_unit(number.interval))
     named = [entry for entry in release.estimates.entries if entry.share is not None]
-    return max(named, key=lambda entry: entry.share or 0.0, default=None)
+    if not named:
+        return None
+    top = max(named, key=lambda entry: entry.share or 0.0)
+    ends = top.interval
+    interval = f"{in_percent(ends[0])} to {in_percent(ends[1])}" if ends else "\N{EN DASH}"
+    return Top(shown(top.value), in_percent(top.share), interval)
