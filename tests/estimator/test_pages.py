@@ -14,7 +14,8 @@ from estimator.estimate import estimate
 from estimator.estimates import Estimate
 from estimator.ledger.lifetime import lifetime
 from estimator.plausibility import Plausibility
-from estimator.releases.charts import draw, shares_chart, shown, trend_chart
+from estimator.releases.charts import shares_chart, shown, trend_chart
+from estimator.releases.drawn import draw
 from estimator.releases.files import write
 from estimator.releases.page import page
 from estimator.releases.pages import page_of, write_index, write_pages

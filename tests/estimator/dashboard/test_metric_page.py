@@ -91,7 +91,7 @@ def test_how_sure_it_is_and_how_many_reports_that_would_take(shop: Desk) -> None
     release = release_of(shop, "start_hour", "2026-W47")
     estimates, spent = release.estimates, release.lifetime
     assert estimates is not None and spent is not None
-    half, needed = estimates.half_width, n_needed(estimates)
+    half, needed = estimates.half_width, n_needed(release)
     assert half is not None and needed == math.ceil(estimates.n * (half / 0.01) ** 2)
     figures = shop.page("/metrics/start_hour").part("How sure is this").figures
     assert figures["Reports"] == f"{estimates.n:,}"
