@@ -225,12 +225,13 @@ def _of_privacy(metric: Metric) -> Iterator[Finding]:
 def _of_releases(metric: Metric) -> Iterator[Finding]:
     error = error_of_a_rare_value(metric, metric.min_reports)
     if error > LARGEST_ERROR:
+        of = " of the range" if metric.edges and not metric.labels else ""
         yield Finding(
             "note",
             "min_reports",
             f"metrics.{metric.name}.min_reports",
             f"a release of {metric.min_reports} reports has a standard error of "
-            f"{100 * error:.0f} % and says nothing; ask for more",
+            f"{100 * error:.0f} %{of} and says nothing; ask for more",
         )
     key = f"metrics.{metric.name}.grace"
     if metric.grace_days == 0 and metric.epoch != "once":

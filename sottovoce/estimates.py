@@ -12,6 +12,24 @@ UNLISTED_SHOWN = "(not listed)"
 """How tables name strings that are no candidates, all together."""
 
 
+def print_figures(document: Mapping[str, Any]) -> None:
+    """Print all that a document says: shares, then mean and quantiles.
+
+    Args:
+        document: As releases and `sottovoce estimate --json` write it, not withheld.
+    """
+    other = document.get("other")
+    entries = [*document["estimates"], *([other] if other else [])]
+    if entries:
+        print_entries(entries, document["level"])
+    mean, quantiles = document.get("mean"), document.get("quantiles", ())
+    rows = [] if mean is None else [_row_of(mean, "mean", f"{mean['standard_error']:.4g}")]
+    rows += [_row_of(each, f"quantile {each['part']:g}", "-") for each in quantiles]
+    if rows:
+        interval = f"{100 * document['level']:g} % interval"
+        print(table(("figure", "estimate", "std. error", interval), rows))
+
+
 def print_entries(
     entries: Sequence[Mapping[str, Any]],
     level: float,
@@ -57,24 +75,26 @@ def print_combined(result: "AcrossEpochs", what: str) -> None:
             _interval(entry.interval),
         ]
         rows.append([*row, _judged(entry.significant)] if judged else row)
+    if (mean := result.mean) is not None:
+        judged = mean.significant is not None
+        value, interval = _number({"value": mean.value, "interval": mean.interval})
+        row = ["mean", value, f"{mean.standard_error:.4g}", interval]
+        rows.append([*row, _judged(mean.significant)] if judged else row)
     print(table([*header, "changed"] if judged else header, rows))
 
 
 def print_smoothed(epochs: Sequence[str], series: "Sequence[AcrossEpochs]") -> None:
     """Print one row per epoch and value of a moving average."""
     header = ("epoch", "value", "smoothed", "std. error", "interval", "epochs")
-    rows = [
-        (
-            epoch,
-            _named(entry.value),
-            percent(entry.share),
-            percent(entry.standard_error),
-            _interval(entry.interval),
-            str(len(point.epochs)),
-        )
-        for epoch, point in zip(epochs, series, strict=True)
-        for entry in point.entries
-    ]
+    rows = []
+    for epoch, point in zip(epochs, series, strict=True):
+        many = str(len(point.epochs))
+        for entry in point.entries:
+            figures = (percent(entry.share), percent(entry.standard_error))
+            rows.append((epoch, _named(entry.value), *figures, _interval(entry.interval), many))
+        if (mean := point.mean) is not None:
+            value, interval = _number({"value": mean.value, "interval": mean.interval})
+            rows.append((epoch, "mean", value, f"{mean.standard_error:.4g}", interval, many))
     print(table(header, rows, left=2))
 
 
@@ -91,6 +111,17 @@ def _named(value: object) -> str:
 
 def _interval(ends: Sequence[float] | None) -> str:
     return "-" if ends is None else f"[{100 * ends[0]:6.2f}, {100 * ends[1]:6.2f}]"
+
+
+def _number(figure: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a figure in the metric's unit, and its interval."""
+    low, high = figure["interval"]
+    return f"{figure['value']:.6g}", f"[{low:.6g}, {high:.6g}]"
+
+
+def _row_of(figure: Mapping[str, Any], name: str, error: str) -> tuple[str, ...]:
+    value, interval = _number(figure)
+    return name, value, error, interval
 
 
 def _judged(significant: bool | None) -> str:

@@ -149,7 +149,8 @@ def _print(registry: Registry, explained: list[dict[str, Any]], devices: int) ->
             _or_dash(entry["share_covering_changes"], ".6g", "no bound"),
             f"{entry['yearly']:g}",
             entry["epoch"] + ("" if entry["inclusion"] == 1 else f" x {entry['inclusion']:.3g}"),
-            f"{100 * entry['standard_error_of_a_rare_value']:.2f} %",
+            f"{100 * entry['standard_error_of_a_rare_value']:.2f} %"
+            + ("" if entry["values"] or entry["type"] != "number" else " of range"),
         )
         for entry in explained
     ]
@@ -180,4 +181,5 @@ share      reserved of the lifetime budget: bounds what tells two histories apar
 changes    the bound that also covers whether and when values changed
 yearly     most that a device spends in a year
 epoch      with the probability that a device reports in one, if not 1
-error      standard error of a rare value's share with {devices} devices"""
+error      standard error of a rare value's share with {devices} devices; of a number without
+           buckets, the largest one of its mean, as a part of its range"""

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from estimator.document import parse
     from estimator.estimate import estimate
-    from sottovoce.estimates import print_entries
+    from sottovoce.estimates import print_figures
 
     text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text(encoding="utf-8")
     document = parse(text)
@@ -32,6 +32,5 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(result, indent=2, allow_nan=False))
         return 0
     print(f"{result['n']} reports, epsilon {result['epsilon']:.4f} each, level {result['level']:g}")
-    entries = [*result["estimates"], *([result["other"]] if "other" in result else [])]
-    print_entries(entries, result["level"])
+    print_figures(result)
     return 0

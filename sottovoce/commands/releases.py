@@ -4,9 +4,9 @@ Without arguments: one line per release, and first those that FAILED and are tri
 METRIC: its releases only; with METRIC EPOCH: the estimates of that release. --csv FILE writes
 every selected estimate as one table.
 
-METRIC --change EPOCH EPOCH: by how much shares have changed. METRIC --average EPOCH...: their mean
-over epochs. METRIC --smoothed [N]: a moving average. All with errors that hold although the same
-devices report again and again.
+METRIC --change EPOCH EPOCH: by how much shares, or a mean, have changed. METRIC --average EPOCH...:
+their average over epochs. METRIC --smoothed [N]: a moving average. All with errors that hold
+although the same devices report again and again.
 --schema: the JSON schema of release files.
 
 verify [METRIC]: check every release's signature, and that tables say what the signed documents say;
@@ -199,15 +199,14 @@ def _only(found: "Sequence[Release]", metric: str, epoch: str) -> "Release":
 
 
 def _show(release: "Release") -> None:
-    from sottovoce.estimates import print_entries
+    from sottovoce.estimates import print_figures
 
     print(f"{release.metric}, {release.epoch}: {release.question}")
     document = release.to_dict()
     if document["estimates"] is None:
         print(f"WITHHELD: fewer than {release.min_reports} reports")
         return
-    other = [document["other"]] if "other" in document else []
-    print_entries([*document["estimates"], *other], document["level"])
+    print_figures(document)
     for caveat in release.caveats:
         print(f"- {caveat}")
 
