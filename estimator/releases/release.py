@@ -78,9 +78,9 @@ class Channels:
 
     Attributes:
         mechanism: Name.
-        p_true: P(a cell is supported | it belongs to the value); None for mechanisms whose law
-            has more than two probabilities.
-        p_false: P(a cell is supported | it does not); None likewise.
+        p_true: P(a report speaks for a value | it is the truth); None for mechanisms whose law has
+            more than two probabilities.
+        p_false: P(a report speaks for a value | it is not); None likewise.
         inclusion: P(a device reports in an epoch).
         pooled_from: For pooled releases, fingerprints and reports of the parts.
     """
@@ -95,10 +95,10 @@ class Channels:
     def of(cls, metric: Metric) -> "Channels":
         """The channel of one version."""
         mechanism, inclusion = metric.mechanism, float(metric.inclusion)
-        own_law = type(mechanism).channel is not Mechanism.channel
-        if own_law or mechanism.encodes == "number":
+        if type(mechanism).channel is not Mechanism.channel:  # a law of its own
             return cls(mechanism.name, None, None, inclusion)
-        return cls(mechanism.name, float(mechanism.p_true), float(mechanism.p_false), inclusion)
+        p_true, p_false = float(mechanism.support_true), float(mechanism.support_false)
+        return cls(mechanism.name, p_true, p_false, inclusion)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Row:
         share: In percent, as all others here.
         error: Standard error.
         interval: Of this value by itself.
-        significant: "yes" or "no", judged over all values at once.
+        significant: "yes" or "no", judged over all values at once; a dash where it is not judged.
         change: Since the release before, in percentage points; * if significant; "" if unknown.
         negative: Whether the share is below zero.
     """
@@ -171,7 +171,7 @@ def sureness(release: Release, estimates: Estimates) -> Facts:
 def off_by_fakes(release: Release, shift: float) -> str:
     """Return what one fake in a hundred reports does to a figure."""
     if is_of_a_mean(release):
-        return f"the mean may be off by up to {in_points(shift)} % of the range more"
+        return f"the mean may be off by up to {in_unit(shift, shift)} more"
     return f"a share may be off by up to {in_points(shift)} percentage points more"
 
 
@@ -226,10 +226,16 @@ def _row(entry: Estimate, names: Names, changes: Mapping[object, str]) -> Row:
         share=in_percent(entry.share),
         error=in_percent(entry.standard_error),
         interval=f"{in_percent(ends[0])} to {in_percent(ends[1])}" if ends else "",
-        significant="yes" if entry.significant else "no",
+        significant=_judged(entry.significant),
         change=changes.get(key, ""),
         negative=(entry.share or 0.0) < 0,
     )
+
+
+def _judged(significant: bool | None) -> str:
+    if significant is None:  # smoothing blurs who is present
+        return "\N{EN DASH}"
+    return "yes" if significant else "no"
 
 
 def _called(number: Figure) -> str:
