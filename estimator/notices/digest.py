@@ -247,7 +247,7 @@ def _number(release: Release) -> Number | None:
     found = foremost(release.estimates)
     if found is None:
         return None
-    return Number(found.name, figure_in_unit(found), ends_in_unit(found.interval))
+    return Number(found.name, figure_in_unit(found), ends_in_unit(found))
 
 
 def _before(release: Release, directory: Path, public: Mapping[int, bytes]) -> Release | None:
@@ -282,8 +282,10 @@ def _change_of_mean(before: Release | None, release: Release) -> Number | None:
     if moved is None or moved.mean is None or not moved.mean.significant:
         return None
     low, high = moved.mean.interval
-    told = in_unit(moved.mean.value, moved.mean.standard_error)
-    return Number("mean", told, f"\N{PLUS-MINUS SIGN} {in_unit((high - low) / 2, high - low)}")
+    told, half = (
+        in_unit(each, moved.mean.standard_error) for each in (moved.mean.value, (high - low) / 2)
+    )
+    return Number("mean", told, f"\N{PLUS-MINUS SIGN} {half}")
 
 
 def _moved(before: Release | None, release: Release) -> AcrossEpochs | None:

@@ -58,16 +58,20 @@ def in_unit(value: float, spread: float) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def ends_in_unit(interval: Interval) -> str:
-    """Return an interval in words."""
-    low, high = interval
-    return f"{in_unit(low, high - low)} to {in_unit(high, high - low)}"
+def ends_in_unit(figure: Figure) -> str:
+    """Return a figure's interval in words."""
+    low, high = (in_unit(end, _spread(figure)) for end in figure.interval)
+    return f"{low} to {high}"
 
 
 def figure_in_unit(figure: Figure) -> str:
     """Return a figure without its interval."""
+    return in_unit(figure.value, _spread(figure))
+
+
+def _spread(figure: Figure) -> float:
     low, high = figure.interval
-    return in_unit(figure.value, high - low if figure.error is None else figure.error)
+    return high - low if figure.error is None else figure.error
 
 
 def _figures(estimates: Estimates) -> Iterator[Figure]:

@@ -123,7 +123,7 @@ def summary(release: Release, estimates: Estimates) -> str:
     if (number := foremost(estimates)) is not None:
         return (
             f"{devices} The estimated {_called(number)} {figure_in_unit(number)}, probably between "
-            f"{ends_in_unit(number.interval).replace(' to ', ' and ')}."
+            f"{ends_in_unit(number).replace(' to ', ' and ')}."
         )
     listed = [entry for entry in estimates.entries if entry.share is not None and entry.interval]
     if not listed:
@@ -260,7 +260,7 @@ def _numbers(estimates: Estimates, moved: AcrossEpochs | None) -> tuple[NumberRo
             name=each.name,
             value=figure_in_unit(each),
             error="" if each.error is None else in_unit(each.error, each.error),
-            interval=ends_in_unit(each.interval),
+            interval=ends_in_unit(each),
             change="" if each.error is None else _change_of_mean(moved),
         )
         for each in figures(estimates)
@@ -272,8 +272,8 @@ def _change_of_mean(moved: AcrossEpochs | None) -> str:
         return ""
     half = _half(moved.mean.interval)
     sure = " *" if moved.mean.significant else ""
-    told = in_unit(moved.mean.value, moved.mean.standard_error)
-    return f"{told} \N{PLUS-MINUS SIGN} {in_unit(half, half)}{sure}"
+    told, ends = (in_unit(each, moved.mean.standard_error) for each in (moved.mean.value, half))
+    return f"{told} \N{PLUS-MINUS SIGN} {ends}{sure}"
 
 
 def _change(release: Release, history: Sequence[Release]) -> AcrossEpochs | None:

@@ -251,7 +251,7 @@ def test_figures_have_as_many_decimals_as_their_error_tells(value, spread, text)
 
 def test_words_name_the_mean_or_the_median(mean, quantiles):
     assert telling.summary(mean, mean.estimates) == (
-        "5,000 devices reported. The estimated mean is 31.40, probably between 29.8 and 33.0."
+        "5,000 devices reported. The estimated mean is 31.40, probably between 29.83 and 32.97."
     )
     assert "The estimated median is 41, probably between 30 and 60." in telling.summary(
         quantiles, quantiles.estimates
@@ -272,7 +272,7 @@ def test_a_table_of_a_mean_shows_its_change(metrics, mean):
     (row,) = found.numbers
     assert (found.rows, found.hidden, found.since) == ((), 0, "2026-W48")
     assert (row.name, row.value, row.error) == ("mean", "31.40", "0.80")
-    assert row.interval == "29.8 to 33.0"
+    assert row.interval == "29.83 to 32.97"
     assert row.change == "11.4 \N{PLUS-MINUS SIGN} 2.7 *"
 
 
@@ -335,7 +335,7 @@ def test_a_digest_says_means_and_their_changes_and_is_read_back(metrics, mean):
     digest = Digest("shop-app", "2026-12-08", NOW - 86_400, NOW, (each,), (), ())
     assert Digest.from_dict(json.loads(json.dumps(digest.to_dict()))) == digest
     text = as_text(digest)
-    assert "Mean: 31.40 (95% interval 29.8 to 33.0)." in text
+    assert "Mean: 31.40 (95% interval 29.83 to 32.97)." in text
     assert "The mean has changed since 2026-W48: +11.4 \N{PLUS-MINUS SIGN} 2.7." in text
     assert "noise could not explain" not in text
 

@@ -19,6 +19,7 @@ from estimator.releases.width import width_chart
 
 _WIDTHS = ("narrow",)
 _SHARES = {None: (380, 170), "narrow": (150, 110)}
+_NUMBERS = {None: 400, "narrow": 230}
 _COLUMNS = {None: 2, "narrow": 1}
 _TIMES = {None: 480, "narrow": 250}
 """In pixels: beside a table on a desk, and on a phone."""
@@ -94,7 +95,7 @@ def _shares(release: Release, width: str | None, so_far: str) -> Response:
 
 def _number(release: Release, width: str | None, so_far: str) -> Response:
     title = _title(release, so_far)
-    return _picture(lambda palette: number_chart(release, palette, _TIMES[width], title))
+    return _picture(lambda palette: number_chart(release, palette, _NUMBERS[width], title))
 
 
 def _title(release: Release, so_far: str) -> str:

@@ -110,7 +110,7 @@ def _top(release: Release | None) -> Top | None:
         return None
     number = foremost(release.estimates)
     if number is not None:
-        return Top(number.name, figure_in_unit(number), ends_in_unit(number.interval))
+        return Top(number.name, figure_in_unit(number), ends_in_unit(number))
     named = [entry for entry in release.estimates.entries if entry.share is not None]
     if not named:
         return None

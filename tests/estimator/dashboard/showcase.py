@@ -36,6 +36,7 @@ from estimator.releases.release import Release, compose, compose_pooled
 from estimator.source import StoreSource
 from tests.aggregator.conftest import NOW, World, make_world
 from tests.estimator.conftest import expected_tally, other_version
+from tests.estimator.numbers import bucketed, minutes, of_mean, of_quantiles
 
 LONG_AGO = {"a": 2_400_000, "folded": 2_400_000, "batches": 800_000, "duplicates": 9_000} | {
     "commits": 50_000,
@@ -116,6 +117,15 @@ ASKED = [
         f"values = ['{HOSTILE}', '\" onload=\"x', '=1+1', 'javascript:alert(1)', 'other']\n"
         'catch_all = "other"',
     ),
+    metric(
+        "gestures",
+        '"Which gestures are used?"',
+        "multi_select",
+        'values = ["swipe", "pinch", "long press", "shake", "double tap"]\nmost = 3',
+        epsilon=1.2,
+        epoch="month",
+        expires="2027-01-01",
+    ),
     metric("smokes", '"Do you smoke?"', "boolean", epoch="once", expires="2026-12-20"),
     metric("beta", '"Is the beta in use?"', "boolean", starts="2026-11-23"),
 ]
@@ -127,6 +137,7 @@ SHARES = {
     "hostile.names": [0.5, 0.3, 0.15, 0.05, 0.0],
     "smokes": [0.8, 0.2],
     "old_flag": [0.4, 0.6],
+    "gestures": [0.93, 0.61, 0.34, 0.02, 0.17],
 }
 
 
@@ -172,6 +183,16 @@ def _releases(rng: np.random.Generator) -> Iterator[Release]:
                 old = _release(other_version(each, "2"), epoch, n // 3, rng)
                 yield from (old, compose_pooled(each, [old, release]))
             yield release
+    for week in range(30):
+        base = epoch_of("week", date(2026, 4, 27)) + week
+        known = dict(metrics)
+        number, cut = minutes(known), bucketed(known)
+        wave = 6 * math.sin(week / 5)
+        found = of_mean(31.4 + wave + float(rng.normal(0, 0.8)), n=9_000)
+        if week != 12:
+            yield compose(number, "shop-app", base, found, now=NOW - 86_400)
+        quartiles = of_quantiles(cut, median=41.0 + wave, n=9_000)
+        yield compose(cut, "shop-app", base, quartiles, now=NOW - 86_400)
 
 
 def _epochs(metric: Metric) -> Iterator[int]:
