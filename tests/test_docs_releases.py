@@ -126,8 +126,12 @@ def test_every_file_is_on_the_page(desk: Path) -> None:
 
 
 def test_every_field_is_on_the_page() -> None:
-    (entry,) = blocks("json")
-    assert list(json.loads(entry)) == list(SCHEMA["$defs"]["entry"]["properties"])
+    entry, number = map(json.loads, blocks("json"))
+    assert list(entry) == list(SCHEMA["$defs"]["entry"]["properties"])
+    assert list(number["mean"]) == list(SCHEMA["$defs"]["mean"]["properties"])
+    for quantile in number["quantiles"]:
+        assert list(quantile) == list(SCHEMA["$defs"]["quantile"]["properties"])
+    assert number.keys() <= SCHEMA["properties"].keys()
     for name in SCHEMA["$defs"]["entry"]["properties"]:
         assert f"`{name}`" in PAGE, name
     told = {"schema", "project", "metric", "type", "question", "epoch", "fingerprint", "epsilon"}
