@@ -1,9 +1,10 @@
 """What the figures of a release are not, in sentences: part of the document and of its page."""
 
+from client_sdk.mechanisms import SquareWave
 from client_sdk.metric import Metric
 from estimator.estimates import Estimates
 
-SMOOTHED = ("square_wave",)
+SMOOTHED = (SquareWave.name,)
 """Mechanisms whose shares are fitted under a smoothness that nobody has measured: biased."""
 
 

@@ -36,7 +36,6 @@ from estimator.releases.release import Release, compose, compose_pooled
 from estimator.source import StoreSource
 from tests.aggregator.conftest import NOW, World, make_world
 from tests.estimator.conftest import expected_tally, other_version
-from tests.estimator.numbers import bucketed, minutes, of_mean, of_quantiles
 
 LONG_AGO = {"a": 2_400_000, "folded": 2_400_000, "batches": 800_000, "duplicates": 9_000} | {
     "commits": 50_000,
@@ -126,6 +125,24 @@ ASKED = [
         epoch="month",
         expires="2027-01-01",
     ),
+    metric(
+        "session_minutes",
+        '"For how many minutes was it used?"',
+        "number",
+        'range = [0, 120]\nmissing = 0\nmechanism = "one_bit_mean"',
+        epsilon=0.8,
+        epoch="month",
+        expires="2027-01-01",
+    ),
+    metric(
+        "load_seconds",
+        '"How many seconds did it load?"',
+        "number",
+        "range = [0, 12]\nbuckets = 12\nmissing = 0",
+        epsilon=0.9,
+        epoch="month",
+        expires="2027-01-01",
+    ),
     metric("smokes", '"Do you smoke?"', "boolean", epoch="once", expires="2026-12-20"),
     metric("beta", '"Is the beta in use?"', "boolean", starts="2026-11-23"),
 ]
@@ -137,6 +154,7 @@ SHARES = {
     "hostile.names": [0.5, 0.3, 0.15, 0.05, 0.0],
     "smokes": [0.8, 0.2],
     "old_flag": [0.4, 0.6],
+    "load_seconds": [0.02, 0.31, 0.26, 0.17, 0.1, 0.06, 0.03, 0.02, 0.01, 0.01, 0.0, 0.01],
     "gestures": [0.93, 0.61, 0.34, 0.02, 0.17],
 }
 
@@ -183,16 +201,6 @@ def _releases(rng: np.random.Generator) -> Iterator[Release]:
                 old = _release(other_version(each, "2"), epoch, n // 3, rng)
                 yield from (old, compose_pooled(each, [old, release]))
             yield release
-    for week in range(30):
-        base = epoch_of("week", date(2026, 4, 27)) + week
-        known = dict(metrics)
-        number, cut = minutes(known), bucketed(known)
-        wave = 6 * math.sin(week / 5)
-        found = of_mean(31.4 + wave + float(rng.normal(0, 0.8)), n=9_000)
-        if week != 12:
-            yield compose(number, "shop-app", base, found, now=NOW - 86_400)
-        quartiles = of_quantiles(cut, median=41.0 + wave, n=9_000)
-        yield compose(cut, "shop-app", base, quartiles, now=NOW - 86_400)
 
 
 def _epochs(metric: Metric) -> Iterator[int]:
@@ -235,6 +243,11 @@ def _tally(metric: Metric, n: int, rng: np.random.Generator) -> Tally:
                 chance[list(mechanism.cells_for(value, cohort))] += gap * share
             counts.append(rng.binomial(size, chance))
         return Tally(sizes, np.array(counts))
+    if mechanism.encodes == "number":
+        numbers = np.clip(rng.gamma(1.6, 18 + rng.normal(), 300), 0, 120)
+        places = (metric.encode(float(number))[0] for number in numbers)
+        law = np.mean([[float(part) for part in mechanism.channel(p, 0)] for p in places], axis=0)
+        return Tally(np.array([n]), rng.binomial(n, law)[None, :])
     expected = expected_tally(metric, n, SHARES[metric.name])
     if mechanism.kind == "cell" and mechanism.cells > 1:
         drawn = rng.multinomial(n, expected.counts[0] / expected.counts[0].sum())
