@@ -78,6 +78,7 @@ def of_the_figures(release: Release, estimates: Estimates) -> Iterator[str]:
             f"The interval of a {what} holds the true one in {right} of 100 such cases. That is "
             "about all devices that might have reported, not about the values of single ones."
         )
+    if release.range is not None:
         yield (
             "Values outside the range were counted at its ends, and no estimate can undo that: if "
             "many lie outside, the figures are pulled towards the middle."

@@ -338,7 +338,7 @@ def _sureness(release: Release, estimates: Estimates) -> Iterator[tuple[str, str
         if needed is not None:
             unit = "% of the range" if is_of_a_mean(release) else "point"
             wanted = f"For \N{PLUS-MINUS SIGN} {100 * TARGET:g} {unit}"
-            same = "spreads stay" if is_of_a_mean(release) else "shares stay"
+            same = "values stay as spread" if is_of_a_mean(release) else "shares stay"
             yield wanted, _still(needed, estimates.n, same)
 
 
