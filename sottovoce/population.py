@@ -105,7 +105,7 @@ def uniform(metric: Metric) -> Population:
     """Return equal shares over a metric's labels, candidates, or numbers spread over its range."""
     if metric.mechanism.encodes == "number":
         places = (POSITIONS * part // _SPREAD for part in range(_SPREAD + 1))
-        values = tuple(str(number_at(place, metric.edges)) for place in places)
+        values = tuple(f"{number_at(place, metric.edges).normalize():f}" for place in places)
     else:
         values = tuple(_text(label) for label in metric.labels or metric.candidates) or ("",)
     return Population(values, np.full(len(values), 1 / len(values)))

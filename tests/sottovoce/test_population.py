@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from client_sdk import loads
 from sottovoce.demo import POPULATIONS, demo_registry
-from sottovoce.population import read, recordable, shipped, uniform
+from sottovoce.population import read, recordable, shipped, true_mean, truth, uniform
 from sottovoce.table import percent, table
+from tests.registries import registry, theme
 
 
 def test_shipped_populations_are_whole():
@@ -46,3 +48,38 @@ def test_a_gap_prints_as_a_dash():
     assert percent(None) == "-"
     assert percent(-0.0346) == "-3.46 %"
     assert table(("a", "b"), [("x", "10"), ("yy", "2")]).splitlines()[2:] == ["x   10", "yy   2"]
+
+
+HOURS = """
+[metrics.hours]
+question = "How many hours was the app open?"
+type = "number"
+range = [-4, 12]
+missing = 0
+mechanism = "one_bit_mean"
+sensitivity = "product"
+epsilon = 1.0
+epoch = "week"
+starts = 2026-11-02
+expires = 2027-12-31
+"""
+
+
+def test_a_number_without_buckets_has_a_true_mean_and_no_true_shares(tmp_path):
+    metric = loads(registry(HOURS)).metrics["hours"]
+    path = tmp_path / "hours.csv"
+    path.write_text("value,count\n-2,1\n0.5,2\n100,1\n")
+    population = read(path)
+    assert truth(metric, population) == {}
+    assert true_mean(metric, population) == pytest.approx((-2 + 2 * 0.5 + 12) / 4)
+    even = uniform(metric)
+    assert [even.values[0], even.values[1], even.values[-1]] == ["-4", "-3", "12"]
+    assert true_mean(metric, even) == pytest.approx(4)
+    assert recordable(metric, "0.5") == 0.5
+    with pytest.raises(ValueError, match="takes a number"):
+        recordable(metric, "many")
+
+
+def test_what_is_no_number_has_no_true_mean():
+    metric = loads(registry(theme())).metrics["theme"]
+    assert true_mean(metric, uniform(metric)) is None
