@@ -6,6 +6,7 @@ from aggregator.tally import Tally
 from client_sdk.mechanisms import (
     GeneralizedRandomizedResponse,
     HadamardResponse,
+    HierarchicalHistogram,
     LocalHashing,
     Mechanism,
     MultiHotUnary,
@@ -18,7 +19,7 @@ from client_sdk.mechanisms import (
     UnaryEncoding,
 )
 from estimator.estimates import Estimates
-from estimator.inversion import candidates, distribution, hashed, means, shares
+from estimator.inversion import candidates, distribution, hashed, means, shares, tree
 from estimator.inversion.described import Described
 
 Inversion = Callable[[Described, Tally, float], Estimates]
@@ -38,6 +39,7 @@ INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
     ((Rappor,), candidates.estimates),
     ((OneBitMean, NumberGrid), means.estimates),
     ((SquareWave,), distribution.estimates),
+    ((HierarchicalHistogram,), tree.estimates),
 )
 """Which classes of mechanisms are inverted in which way."""
 

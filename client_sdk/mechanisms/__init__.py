@@ -14,6 +14,7 @@ from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.discrete_laplace import DiscreteLaplace
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
 from client_sdk.mechanisms.hadamard_response import HadamardResponse
+from client_sdk.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from client_sdk.mechanisms.local_hashing import (
     BinaryLocalHashing,
     LocalHashing,
@@ -47,6 +48,7 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
         Piecewise,
         DiscreteLaplace,
         SquareWave,
+        HierarchicalHistogram,
     )
 }
 
@@ -63,6 +65,7 @@ __all__ = [
     "Encoding",
     "GeneralizedRandomizedResponse",
     "HadamardResponse",
+    "HierarchicalHistogram",
     "LocalHashing",
     "Mechanism",
     "MultiHotUnary",

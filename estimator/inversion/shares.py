@@ -1,11 +1,14 @@
 """Closed domains: supports of each value are counted, the two-probability channel is inverted."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.tally import Tally
 from estimator.debias import Channel
 from estimator.estimates import Estimate, Estimates
+from estimator.inversion.cumulative import quantiles_of
 from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
 from estimator.plausibility import worst_shift
@@ -14,8 +17,17 @@ METHOD = "inverted channel; Wilson interval of the support count, mapped through
 
 
 def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
-    """Estimate shares where a value's supports are the counts of its one cell."""
-    return from_supports(metric, tally.counts.sum(axis=0), tally.n, level)
+    """Estimate shares where a value's supports are the counts of its one cell.
+
+    Of numbers also quantiles.
+    """
+    found = from_supports(metric, tally.counts.sum(axis=0), tally.n, level)
+    if not metric.edges or tally.n == 0:
+        return found
+    raw = np.array([entry.share for entry in found.entries], np.float64)
+    return replace(
+        found, quantiles=quantiles_of(metric.mechanism, metric.edges, raw, tally.n, level)
+    )
 
 
 def from_supports(metric: Described, counts: NDArray[np.int64], n: int, level: float) -> Estimates:
