@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "boolean": ((), ("values",)),
     "category": (("values",), ()),
     "ordinal": (("values",), ()),
-    "number": ((), ("values", "range")),
+    "number": ((), ("values", "range", "edges")),
     "string": (("candidates",), ()),
     "multi_select": (("values",), ("most",)),
 }
@@ -42,7 +43,7 @@ class TallyDocument:
         type: As in a registry.
         labels: The closed domain in order, empty for strings.
         candidates: For strings, what to look for.
-        edges: For numbers without buckets, the ends of the range.
+        edges: For numbers, all bucket edges where known; without buckets the ends of the range.
         mechanism: The channel.
         tally: The counts, in the mechanism's shape.
     """
@@ -138,9 +139,11 @@ def _metric(value: Any) -> _Metric:
     edges = _range(fields["range"]) if "range" in fields else ()
     if kind == "number" and bool(labels) == bool(edges):
         raise DocumentError("metric.values", "must be given, or range, for a number", None)
+    if "edges" in fields:
+        edges = _edges(fields["edges"], labels)
     candidates = _candidates(fields["candidates"]) if kind == "string" else ()
     options = {"most": fields.get("most", len(labels))} if kind == "multi_select" else {}
-    mechanism = _mechanism(fields["mechanism"], _encoding(kind, edges), labels, options)
+    mechanism = _mechanism(fields["mechanism"], _encoding(kind, labels), labels, options)
     if mechanism.ordered and kind not in ORDERED:
         rule = f"must be {' or '.join(ORDERED)} for {mechanism.name}"
         raise DocumentError("metric.type", rule, kind)
@@ -172,12 +175,12 @@ def _candidates(values: Any) -> tuple[str, ...]:
     return candidates
 
 
-def _encoding(kind: str, edges: tuple[Decimal, ...]) -> Encoding:
+def _encoding(kind: str, labels: tuple[Label, ...]) -> Encoding:
     if kind == "string":
         return "string"
     if kind == "multi_select":
         return "several"
-    return "number" if edges else "one"
+    return "one" if labels else "number"
 
 
 def _range(value: Any) -> tuple[Decimal, ...]:
@@ -188,6 +191,16 @@ def _range(value: Any) -> tuple[Decimal, ...]:
     if low >= high:
         raise DocumentError(field, "must ascend", value)
     return low, high
+
+
+def _edges(value: Any, labels: tuple[Label, ...]) -> tuple[Decimal, ...]:
+    field, buckets = "metric.edges", len(labels)
+    if not labels or not isinstance(value, list) or len(value) != buckets + 1:
+        raise DocumentError(field, f"must be {buckets + 1} edges of the {buckets} values", value)
+    edges = tuple(Decimal(_number(f"{field}[{i}]", edge)) for i, edge in enumerate(value))
+    if any(low >= high for low, high in pairwise(edges)):
+        raise DocumentError(field, "must ascend", value)
+    return edges
 
 
 def _mechanism(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from aggregator.tally import Tally
-from client_sdk.mechanisms import Mechanism
+from client_sdk.mechanisms import HierarchicalHistogram, Mechanism
 from estimator.debias import Channel, Floats
 
 ALARM = 0.0002
@@ -89,13 +89,22 @@ def popcount_law(mechanism: Mechanism) -> Floats | None:
     """
     if mechanism.kind == "cell" or mechanism.encodes in ("several", "number"):
         return None
+    if isinstance(mechanism, HierarchicalHistogram):
+        laws = np.zeros((mechanism.cohorts, mechanism.cells + 1))
+        for level, width in enumerate(mechanism.widths):
+            laws[level, : width + 1] = _bits_set(mechanism, 1, width - 1)
+        return np.asarray(laws.mean(axis=0))
     values = [""] if mechanism.domain is None else range(mechanism.domain)
     own_bits = {len(mechanism.cells_for(value, 0)) for value in values}
     if len(own_bits) > 1:
         return None
     (ones,) = own_bits
+    return _bits_set(mechanism, ones, mechanism.cells - ones)
+
+
+def _bits_set(mechanism: Mechanism, ones: int, others: int) -> Floats:
+    """Return the law of how many are set of `ones` bits of the value and `others` that are not."""
     own = stats.binom.pmf(np.arange(ones + 1), ones, float(mechanism.p_true))
-    others = mechanism.cells - ones
     noise = stats.binom.pmf(np.arange(others + 1), others, float(mechanism.p_false))
     return np.asarray(np.convolve(own, noise), np.float64)
 

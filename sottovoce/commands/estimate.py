@@ -5,7 +5,8 @@ The document is JSON:
               "mechanism": {"name": "generalized_randomized_response", "epsilon": 1.0}},
    "reports": [1000], "counts": [[420, 310, 270]]}
 with one entry of `reports` and one row of `counts` per cohort. A mechanism may also be given by
-its probabilities, "p_true" and "p_false".
+its probabilities, "p_true" and "p_false". A number's buckets are "values"; with "edges", one
+more than those, its quantiles are estimated too.
 """
 
 import argparse
