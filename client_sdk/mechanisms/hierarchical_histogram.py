@@ -59,7 +59,9 @@ class HierarchicalHistogram(Mechanism):
     def __init__(self, domain: int, branching: int, one_if_one: int, one_if_zero: int) -> None:
         self.domain: int = require_domain(domain)
         if domain > MOST_LEAVES:
-            raise ParameterError(f"domain must have at most {MOST_LEAVES} leaves, got {domain}")
+            raise ParameterError(
+                f"domain must have at most {MOST_LEAVES} values or buckets, got domain={domain}"
+            )
         if branching < 2:
             raise ParameterError(f"branching must be at least 2, got branching={branching}")
         if not 0 < one_if_zero < one_if_one < ONE:
