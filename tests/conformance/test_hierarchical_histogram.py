@@ -160,10 +160,8 @@ def test_unknown_options_missing_epsilons_and_open_domains_are_refused() -> None
 
 
 def test_a_number_with_too_many_buckets_is_refused_by_name() -> None:
-    with pytest.raises(
-        RegistryError,
-        match=r"load_seconds\.mechanism: domain must have at most 1024 values or buckets",
-    ):
+    rule = r"load_seconds\.mechanism: domain must have at most 1024 values or buckets, got"
+    with pytest.raises(RegistryError, match=rule):
         loads(REGISTRY.replace("buckets = 32", "buckets = 1025"))
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -44,6 +45,17 @@ STRING = {
     "counts": [[5] * 8, [9] * 8],
 }
 
+NUMBER = {
+    "metric": {
+        "type": "number",
+        "values": ["below 1", "1 to 2", "2 to 5.5"],
+        "edges": [0, 1, 2, 5.5],
+        "mechanism": {"name": "hierarchical_histogram", "branching": 2, "epsilon": 2.0},
+    },
+    "reports": [500, 600],
+    "counts": [[260, 100, 0], [180, 190, 90]],
+}
+
 
 def test_the_example_of_the_design_is_read():
     document = parse(json.dumps(CATEGORY))
@@ -67,6 +79,16 @@ def test_a_mechanism_may_be_given_by_its_probabilities():
 def test_ordinals_and_numbers_name_their_values(kind):
     document = CATEGORY | {"metric": CATEGORY["metric"] | {"type": kind, "values": [0, 5, 10]}}
     assert parse(json.dumps(document)).labels == (0, 5, 10)
+
+
+def test_a_number_with_edges_has_quantiles_and_without_them_only_shares():
+    document = parse(json.dumps(NUMBER))
+    assert document.edges == (0, 1, 2, Decimal("5.5"))
+    found = estimate(document, document.tally)
+    assert [each.part for each in found.quantiles] == [0.05, 0.25, 0.5, 0.75, 0.95]
+    bare = changed(NUMBER, ("metric", "edges"), ...)
+    shares = estimate(parse(json.dumps(bare)), document.tally)
+    assert shares.entries == found.entries and shares.quantiles == ()
 
 
 def test_strings_have_parameters_and_candidates():
@@ -145,6 +167,15 @@ MECHANISM = ("metric", "mechanism")
         (CATEGORY, ("counts",), [[True, 999, 0]], "counts[0][0]"),
         (CATEGORY, ("counts",), [[None, 1000, 0]], "counts[0][0]"),
         (BOOLEAN, ("counts",), [[1001]], "counts[0][0]"),
+        (NUMBER, ("metric", "edges"), [0, 1, 2], "metric.edges"),
+        (NUMBER, ("metric", "edges"), "0, 1, 2, 5", "metric.edges"),
+        (NUMBER, ("metric", "edges"), [0, 2, 2, 5], "metric.edges"),
+        (NUMBER, ("metric", "edges"), [0, 1, "2", 5], "metric.edges[2]"),
+        (NUMBER, ("metric", "values"), ..., "metric.values"),
+        (NUMBER, ("metric", "range"), [0, 5], "metric.values"),
+        (NUMBER, (*MECHANISM, "branching"), 1, "metric.mechanism.branching"),
+        (NUMBER, (*MECHANISM, "levels"), 2, "metric.mechanism.levels"),
+        (CATEGORY, ("metric", "edges"), [0, 1, 2, 3], "metric.edges"),
         (STRING, ("counts", 1, 3), 21, "counts[1][3]"),
         (STRING, ("counts",), [[5] * 8], "counts"),
         (STRING, ("metric", "candidates"), [], "metric.candidates"),

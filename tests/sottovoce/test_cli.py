@@ -161,6 +161,27 @@ def test_estimate_prints_a_table_for_people(tmp_path, capsys):
     assert "90 % interval" in shown and "-3.46 %" in shown
 
 
+def test_estimate_prints_quantiles_of_a_number(tmp_path, capsys):
+    metric = {
+        "type": "number",
+        "values": ["short", "middling", "long"],
+        "edges": [0, 10, 20, 60],
+        "mechanism": {"name": "optimized_unary", "epsilon": 3.0},
+    }
+    path = document(tmp_path, metric=metric, counts=[[275, 275, 60]])
+    assert main(["estimate", path]) == 0
+    *_, header, _, first, second, median, third, last = capsys.readouterr().out.splitlines()
+    assert header.split() == ["quantile", "estimate", "95", "%", "interval"]
+    assert [line.split()[0] for line in (first, second, median, third, last)] == [
+        "0.05",
+        "0.25",
+        "0.5",
+        "0.75",
+        "0.95",
+    ]
+    assert "[0, 10]" in second and "[0, 20]" in median
+
+
 def test_tables_use_the_words_of_release_files(tmp_path, capsys):
     metric = {
         "type": "string",
