@@ -24,7 +24,7 @@ from estimator.inversion.entries import Columns, entries_of
 from estimator.quantiles import quantiles, toward_ends
 from estimator.uncertainty import normal_quantile
 
-METHOD = "weighted least squares over the levels of a tree; normal interval"
+METHOD = "weighted least squares over a tree's levels; outer ends of normal and Wilson interval"
 FAKES = 0.01
 """Part of the reports that `worst_shift` takes for fakes."""
 
@@ -229,14 +229,12 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         return Estimates(n, epsilon, level, METHOD, empty)
     found = Histogram.of(mechanism, tally)
     population, reporters = found.sums.errors(found.plausible)
-    leaves, cells = found.leaves, len(found.leaves)
-    half, outer = (normal_quantile(level, m) * population for m in (1, cells))
     columns = Columns(
-        leaves,
+        found.leaves,
         population,
         reporters,
-        (leaves - half, leaves + half),
-        (leaves - outer, leaves + outer),
+        _interval(found, population, normal_quantile(level)),
+        _interval(found, population, normal_quantile(level, len(found.leaves))),
         _significant(found, population, level),
     )
     return Estimates(
@@ -248,6 +246,25 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         worst_shift=found.sums.worst_shift(),
         quantiles=found.quantiles(metric.edges, level) if metric.edges else (),
     )
+
+
+def _interval(found: Histogram, population: Floats, z: float) -> tuple[Floats, Floats]:
+    """Return the ends of z standard errors, or of Wilson's interval where that reaches further.
+
+    A leaf's own level counts few supports where reports are few and epsilon is large; then the
+    normal law is too narrow, on the side of more. Wilson's is that of so many direct reports of
+    the leaf as would have its error; where other leaves make most of the error, it is too narrow
+    on the side of less.
+    """
+    channel = Channel.of(found.sums.mechanism)
+    lam, raw = channel.support(found.plausible), channel.support(found.leaves)
+    direct = lam * (1 - lam) / (channel.gap * population) ** 2
+    stretch = 1 + z**2 / direct
+    centre = (raw + z**2 / (2 * direct)) / stretch
+    half = z * np.sqrt(lam * (1 - lam) / direct + (z / (2 * direct)) ** 2) / stretch
+    low, high = channel.invert(centre - half), channel.invert(centre + half)
+    normal = z * population
+    return np.minimum(low, found.leaves - normal), np.maximum(high, found.leaves + normal)
 
 
 def _significant(found: Histogram, population: Floats, level: float) -> NDArray[np.bool_]:
