@@ -55,6 +55,7 @@ class HierarchicalHistogram(Mechanism):
 
     name = "hierarchical_histogram"
     kind = "bits"
+    ordered = True
 
     def __init__(self, domain: int, branching: int, one_if_one: int, one_if_zero: int) -> None:
         self.domain: int = require_domain(domain)
