@@ -45,7 +45,7 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
     method = _method(mechanism, domain[0])
     result = Audit(mechanism, f"every {_UNITS[method]} of the code")
     try:
-        for cohort in range(min(mechanism.cohorts, MOST_COHORTS)):
+        for cohort in _cohorts(mechanism):
             method(result, domain, cohort)
     except UnauditableError as error:
         result.problems.append(str(error))
@@ -68,6 +68,12 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
             f"{mechanism.epsilon_instantaneous:.12f}",
         )
     return result
+
+
+def _cohorts(mechanism: Mechanism) -> Sequence[int]:
+    """Return at most MOST_COHORTS, the last among them: of a tree it is the widest level."""
+    last = mechanism.cohorts - 1
+    return [*range(min(last, MOST_COHORTS - 1)), last]
 
 
 def _method(mechanism: Mechanism, value: Value) -> Callable[[Audit, Sequence[Value], int], None]:
