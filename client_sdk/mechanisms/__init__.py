@@ -10,9 +10,11 @@ from typing import Any
 
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import POSITIONS, Encoding, Mechanism, Value
+from client_sdk.mechanisms.count_mean_sketch import CountMeanSketch
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.discrete_laplace import DiscreteLaplace
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
+from client_sdk.mechanisms.hadamard_count_mean_sketch import HadamardCountMeanSketch
 from client_sdk.mechanisms.hadamard_response import HadamardResponse
 from client_sdk.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from client_sdk.mechanisms.local_hashing import (
@@ -49,6 +51,8 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
         DiscreteLaplace,
         SquareWave,
         HierarchicalHistogram,
+        CountMeanSketch,
+        HadamardCountMeanSketch,
     )
 }
 
@@ -60,10 +64,12 @@ __all__ = [
     "MEMOIZED",
     "POSITIONS",
     "BinaryLocalHashing",
+    "CountMeanSketch",
     "Declared",
     "DiscreteLaplace",
     "Encoding",
     "GeneralizedRandomizedResponse",
+    "HadamardCountMeanSketch",
     "HadamardResponse",
     "HierarchicalHistogram",
     "LocalHashing",

@@ -16,15 +16,15 @@ every bit of the permanent response is drawn anew, so the fresh stage alone lose
 k max(ln[q/p], ln[(1-p)/(1-q)]) a report, epsilon_instantaneous: RAPPOR does not hide changes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import ParameterError
-from client_sdk.hashing import sha256
 from client_sdk.mechanisms.base import Mechanism, Value
 from client_sdk.mechanisms.declared import Declared
+from client_sdk.mechanisms.string_hashing import BLOOM, hash_words, place
 from client_sdk.mechanisms.thresholds import (
     INFINITE,
     Real,
@@ -186,8 +186,8 @@ class Rappor(Mechanism):
 
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         cells: set[int] = set()
-        for word in _hash_words(cohort, str(value)):
-            cells.add(word * self.cells >> 32)
+        for word in hash_words(BLOOM, cohort, str(value)):
+            cells.add(place(word, self.cells))
             if len(cells) == self.hashes:
                 break
         return tuple(sorted(cells))
@@ -218,18 +218,6 @@ def _most_apart(bits: int, hashes: int) -> int:
     a loss of one bit is stated, so that such a metric is not free of charge.
     """
     return max(1, min(hashes, bits - hashes))
-
-
-def _hash_words(cohort: int, value: str) -> Iterator[int]:
-    """Yield 32-bit words of SHA-256 in counter mode; public, the same on every machine."""
-    prefix = b"sottovoce bloom\x00" + cohort.to_bytes(4, "big")
-    text = value.encode("utf-8", "surrogatepass")
-    counter = 0
-    while True:
-        block = sha256(prefix + counter.to_bytes(4, "big") + text).digest()
-        for start in range(0, 32, 4):
-            yield int.from_bytes(block[start : start + 4], "big")
-        counter += 1
 
 
 def _solve_q(f: Fraction, p: Fraction | None, epsilon_per_bit: Decimal) -> Fraction:
