@@ -225,10 +225,12 @@ def _meaning(report: Mapping[str, Any], metric: Metric) -> str:
         return f"{sent}; every number from {low} to {high} may or may not have been your answer"
     cells = set(mechanism.support(response))
     if not metric.labels:
-        return (
-            f"{len(cells)} of {mechanism.cells} bits are set, many of them by chance; every text "
-            "may or may not have been your answer"
+        drawn = (
+            f"{len(cells)} of {mechanism.cells} bits are set, many of them by chance"
+            if bits
+            else f"it is number {response} of {mechanism.cells}, drawn partly by chance"
         )
+        return f"{drawn}; every text may or may not have been your answer"
     if mechanism.encodes == "several":
         listed = [_shown(metric.labels[cell]) for cell in sorted(cells)]
         return f"you may or may not have chosen any of {', '.join(listed) or 'the options'}"

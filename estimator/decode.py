@@ -1,11 +1,16 @@
-"""RAPPOR: from bit counts to the shares of candidate strings, and of all that is unlisted.
+"""Sketches: from tallies to the shares of candidate strings, and of all that is unlisted.
 
 Weighted least squares (reference 4.3), deterministic. Everything is linear in the counts, so
 estimates are unbiased and may be negative. Weights are fitted: a first pass with the variance
-of a bit that belongs to no frequent string, a second with the variances its shares imply. An
-observed bit is never its own weight, which would pull estimates towards low counts.
+of a cell that belongs to no frequent string, a second with the variances its shares imply. An
+observed cell is never its own weight, which would pull estimates towards low counts.
+
+Collisions among candidates are known and solved for. Those with other strings are an error of the
+hash functions, the same on every day: `misfit` measures it, `predicted_standard_error` foresees
+it where the shares of such strings are supposed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +18,15 @@ from numpy.typing import NDArray
 from scipy import sparse, stats
 
 from aggregator.tally import Tally
-from client_sdk.mechanisms import Rappor
+from client_sdk.mechanisms import Mechanism
 from estimator.consistency import simplex_projection
-from estimator.debias import Channel, Floats, shares_by_cohort
-from estimator.errors import DecodeError
+from estimator.debias import Channel, Floats
+from estimator.errors import DecodeError, NoReports
 from estimator.least_squares import Design, moments, solve
 from estimator.misfit import Misfit, judge
-from estimator.plausibility import worst_shift
-from estimator.uncertainty import normal_quantile
+from estimator.plausibility import worst_move
+from estimator.sketch_noise import sketch_of
+from estimator.uncertainty import collision_variance, normal_quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +40,8 @@ class Decoded:
         skewness: Of the estimates' noise.
         condition: Condition number of the design.
         misfit: The model's alarm.
-        worst_shift: Most by which one percent of fake reports can move a candidate's share.
+        worst_shift: Most by which one percent of fake reports can move a candidate's share. Of
+            Hadamard rows a bound: no report moves all of a row's cells in the worst direction.
     """
 
     shares: Floats
@@ -61,46 +68,51 @@ class Decoded:
         return np.asarray(self.shares > corrected * self.population)
 
 
-def design_for(mechanism: Rappor, candidates: tuple[str, ...]) -> Design:
-    """Return the bits of every candidate in every cohort, with a column for unlisted strings."""
+def design_for(mechanism: Mechanism, candidates: tuple[str, ...]) -> Design:
+    """Return the cells of every candidate in every cohort, with a column for unlisted strings."""
     if not candidates:
         raise DecodeError("candidates must name at least one string to look for")
     if len(set(candidates)) != len(candidates):
         raise DecodeError("candidates must not repeat a string")
+    sketch = sketch_of(mechanism)
     cells = [
-        cohort * mechanism.cells + cell
+        cohort * sketch.cells + cell
         for candidate in candidates
-        for cohort in range(mechanism.cohorts)
-        for cell in mechanism.cells_for(candidate, cohort)
+        for cohort in range(sketch.rows)
+        for cell in sketch.cells_of(candidate, cohort)
     ]
-    ends = np.arange(len(candidates) + 1) * mechanism.hashes * mechanism.cohorts
-    shape = (mechanism.cohorts * mechanism.cells, len(candidates))
+    ends = np.arange(len(candidates) + 1) * sketch.own * sketch.rows
+    shape = (sketch.rows * sketch.cells, len(candidates))
     columns = sparse.csc_array((np.ones(len(cells)), cells, ends), shape=shape)
     return Design(
         sparse.csr_array(columns),
         candidates,
-        mechanism.cells,
-        mechanism.hashes,
-        mechanism.hashes / mechanism.cells,
+        sketch.cells,
+        sketch.own,
+        sketch.own / sketch.cells,
     )
 
 
-def decode(tally: Tally, mechanism: Rappor, design: Design) -> Decoded:
+def decode(tally: Tally, mechanism: Mechanism, design: Design) -> Decoded:
     """Estimate the share of every candidate.
 
     Args:
-        tally: Bit counts; cohorts without reports are left out.
-        mechanism: The channel that produced them.
+        tally: Of the mechanism; cohorts without reports are left out.
+        mechanism: Of strings.
         design: From `design_for` with this mechanism.
 
     Raises:
         NoReports: No cohort has a report.
         DecodeError: The candidates cannot be told apart.
     """
-    cohorts, densities = shares_by_cohort(tally, mechanism)
-    reports, channel = tally.reports[cohorts], Channel.of(mechanism)
-    kept, y = design.rows_of(cohorts), densities.ravel()
-    per_row = np.repeat(reports, mechanism.cells)
+    if not tally.n:
+        raise NoReports("the tally holds no reports")
+    sketch = sketch_of(mechanism)
+    cohorts = np.flatnonzero(tally.reports).astype(np.int64)
+    reports, channel = tally.reports[cohorts], sketch.channel
+    fractions = sketch.supports(tally.counts[cohorts]) / reports[:, None]
+    kept, y = design.rows_of(cohorts), channel.invert(fractions).ravel()
+    per_row = np.repeat(reports, sketch.cells)
 
     variance = _row_variance(np.full(len(y), design.density), per_row, channel)
     first = solve(kept, y, variance)
@@ -117,7 +129,8 @@ def decode(tally: Tally, mechanism: Rappor, design: Design) -> Decoded:
         channel=channel,
     )
     residual = y - kept.fitted(solution.shares)
-    misfit = judge(residual, variance, exact.leverage, per_row, channel, cohorts)
+    pairs = sketch.pairs(reports)
+    misfit = judge(residual, variance, exact.leverage, per_row, channel, cohorts, pairs)
     complete = np.append(solution.shares, 1 - solution.shares.sum())
     # A missing frequent string hits bits at random, the same ones on every day: an error of
     # its own that no number of reports averages out. Its size shows in the residuals.
@@ -129,27 +142,39 @@ def decode(tally: Tally, mechanism: Rappor, design: Design) -> Decoded:
         exact.skewness,
         solution.condition,
         misfit,
-        float(exact.leaning[:-1].max()) * worst_shift(mechanism),
+        float(exact.leaning[:-1].max()) * worst_move(channel),
     )
 
 
-def predicted_standard_error(mechanism: Rappor, candidates: tuple[str, ...], n: int) -> float:
+def predicted_standard_error(
+    mechanism: Mechanism, candidates: tuple[str, ...], n: int, unlisted: Sequence[float] = ()
+) -> float:
     """Return the population standard error to expect for a rare candidate at n reports.
 
     The largest over candidates, when reports spread evenly over cohorts and hold no candidate.
 
+    Args:
+        mechanism: Of strings.
+        candidates: What is looked for.
+        n: Reports.
+        unlisted: Shares of strings that are held and not looked for; what they leave of 1 is
+            scattered over rare ones. With few hash functions frequent ones rule the error.
+
     Raises:
         DecodeError: The candidates cannot be told apart.
     """
-    design, channel = design_for(mechanism, candidates), Channel.of(mechanism)
-    rows = design.matrix.shape[0]
+    design, sketch = design_for(mechanism, candidates), sketch_of(mechanism)
+    channel, rows = sketch.channel, design.matrix.shape[0]
     # One report per cohort; all errors are proportional to 1/sqrt(n).
-    one = np.ones(mechanism.cohorts, np.int64)
+    one = np.ones(sketch.rows, np.int64)
     variance = _row_variance(np.full(rows, design.density), np.ones(rows, np.int64), channel)
     inverse = solve(design, np.zeros(rows), variance).inverse
     none = np.zeros(len(candidates))
     exact = moments(design, inverse, variance, reports=one, shares=none, channel=channel)
-    return float(np.sqrt(exact.population[:-1].max() * mechanism.cohorts / n))
+    # Of the errors of cells that a candidate alone would have; further candidates raise it.
+    alone = 1 / (sketch.rows * sketch.own * max(1 - design.density, np.finfo(float).tiny))
+    collisions = collision_variance(unlisted, n, sketch.cells, sketch.rows) * exact.spread / alone
+    return float(np.sqrt((exact.population * sketch.rows / n + collisions)[:-1].max()))
 
 
 def _plausible(shares: Floats) -> Floats:

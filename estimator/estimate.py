@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from aggregator.tally import Tally
 from client_sdk.mechanisms import (
+    CountMeanSketch,
     GeneralizedRandomizedResponse,
+    HadamardCountMeanSketch,
     HadamardResponse,
     HierarchicalHistogram,
     LocalHashing,
@@ -36,10 +38,10 @@ INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
         shares.estimates,
     ),
     ((LocalHashing, HadamardResponse), hashed.estimates),
-    ((Rappor,), candidates.estimates),
     ((OneBitMean, NumberGrid), means.estimates),
     ((SquareWave,), distribution.estimates),
     ((HierarchicalHistogram,), tree.estimates),
+    ((Rappor, CountMeanSketch, HadamardCountMeanSketch), candidates.estimates),
 )
 """Which classes of mechanisms are inverted in which way."""
 

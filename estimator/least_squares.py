@@ -1,4 +1,4 @@
-"""Weighted least squares of bit densities on candidates, with the covariance that is true.
+"""Weighted least squares of cells' densities on candidates, with the covariance that is true.
 
 y = X beta + noise over rows (one per cohort and cell that was counted), X[(c,i), v] = 1 if
 candidate v sets bit i in cohort c (reference 4.3). With `density` > 0 a further column stands for

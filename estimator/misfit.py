@@ -1,4 +1,4 @@
-"""Whether the counted bits look like some mixture of the candidates and scattered other strings."""
+"""Whether counted cells look like some mixture of the candidates and scattered other strings."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,13 @@ from estimator.debias import Channel, Floats
 
 ALARM = 0.001
 """Probability with which a tally that fits raises the misfit alarm all the same."""
+LEAST_PAIRS = 20.0
+"""Squares that sum over fewer pairs of reports are not judged: they have no chi-square law."""
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """How far the bits are from what the shares imply.
+    """How far the cells are from what the shares imply.
 
     Attributes:
         chi_square: Sum of squared standardised residuals.
@@ -23,7 +25,7 @@ class Misfit:
         cohorts: Numbers of the cohorts that are out of line by themselves.
         alarm: Something is wrong: a frequent string is missing from the candidates, or reports
             do not follow the mechanism.
-        excess: Standard deviation of a bit density that is not explained; it has been added to
+        excess: Standard deviation of a cell's density that is not explained; it has been added to
             every standard error.
     """
 
@@ -42,6 +44,7 @@ def judge(
     per_row: NDArray[np.int64],
     channel: Channel,
     cohorts: NDArray[np.int64],
+    pairs: Floats,
 ) -> Misfit:
     """Compare a fit's residuals with what chance alone would leave.
 
@@ -50,8 +53,10 @@ def judge(
         variance: Of each row, under the fit.
         leverage: Of each row on its own fit.
         per_row: Reports behind each row.
-        channel: Of each bit.
+        channel: Of each cell.
         cohorts: Numbers of the cohorts.
+        pairs: Of each cohort, over how many pairs of reports its squares sum; infinite where
+            cells are counted independently of each other.
     """
     shape = (len(cohorts), -1)
     free = np.clip(1 - leverage, 0, 1)
@@ -61,11 +66,11 @@ def judge(
     spread = variance * per_row * channel.gap**2
     kurtosis = (1 - 6 * spread) / (per_row * spread)
     scatter = (free**2 * np.maximum(2 + kurtosis, 0)).reshape(shape).sum(axis=1)
-    if expected.sum() < 1:
+    if expected.sum() < 1 or pairs.sum() < LEAST_PAIRS:
         return Misfit(float(squares.sum()), float(expected.sum()), None, (), False, 0.0)
     by_cohort = _tail(squares, expected, scatter)
     whole = float(_tail(squares.sum(), expected.sum(), scatter.sum()))
-    out = cohorts[by_cohort < ALARM / 2 / len(cohorts)]
+    out = cohorts[(by_cohort < ALARM / 2 / len(cohorts)) & (pairs >= LEAST_PAIRS)]
     surplus = max(0.0, float(squares.sum() - expected.sum()))
     return Misfit(
         chi_square=float(squares.sum()),

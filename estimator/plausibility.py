@@ -119,7 +119,11 @@ def worst_shift(mechanism: Mechanism, fakes: float = 0.01) -> float:
         mechanism: The channel.
         fakes: Part of the reports that are fakes, in [0, 1].
     """
-    channel = Channel.of_values(mechanism)
+    return worst_move(Channel.of_values(mechanism), fakes)
+
+
+def worst_move(channel: Channel, fakes: float = 0.01) -> float:
+    """Return the same of whatever a channel's supports are inverted to."""
     up = (1 - min(channel.p_true, channel.p_false)) / abs(channel.gap)
     down = max(channel.p_true, channel.p_false) / abs(channel.gap)
     return fakes * max(up, down)

@@ -12,6 +12,7 @@ arrays and returns arrays of that shape.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -73,6 +74,25 @@ def variance_reporters(share: ArrayLike, n: float, channel: Channel) -> Floats:
     own = channel.p_true * (1 - channel.p_true)
     others = channel.p_false * (1 - channel.p_false)
     return (f * own + (1 - f) * others) / (n * channel.gap**2)
+
+
+def collision_variance(
+    shares: Sequence[float] | Floats, n: float, cells: int, cohorts: int
+) -> float:
+    """Return the variance by which other strings' collisions move a value's estimated share.
+
+    On average over hash functions that all devices share, beyond what one random cell for each
+    report would give (reference 5.1 and 6.4). Given the functions it is a bias, which more
+    reports do not average out: without the decoding of a candidate list it is an error to state.
+
+    Args:
+        shares: Of the other strings, as they are held.
+        n: Reports.
+        cells: Of one hash function.
+        cohorts: Groups of devices, each with a hash function of its own.
+    """
+    held = n * np.asarray(shares, np.float64)
+    return float((held**2 - held).sum() / (max(1, cells - 1) * cohorts * n**2))
 
 
 def interval(

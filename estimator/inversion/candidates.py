@@ -1,7 +1,6 @@
 """Strings: the shares of listed candidates are fitted to all cells, and of all else together."""
 
 from aggregator.tally import Tally
-from client_sdk.mechanisms import Rappor
 from estimator.decode import decode, design_for
 from estimator.estimates import Estimate, Estimates
 from estimator.inversion.described import Described
@@ -13,7 +12,6 @@ METHOD = "weighted least squares over candidates; normal interval from the sandw
 def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
     """Estimate the shares of a metric's candidates, and of all other strings together."""
     mechanism = metric.mechanism
-    assert isinstance(mechanism, Rappor)
     epsilon, n = float(mechanism.epsilon), tally.n
     if n == 0 or not metric.candidates:
         # Without candidates there is nothing to look for, and all strings are "other".
