@@ -12,6 +12,7 @@ sandwich A Sigma A' does not.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,18 +66,28 @@ class Solution:
     """A solved system.
 
     Attributes:
-        shares: One per candidate, unbiased and unclipped.
-        inverse: (X'WX)^-1 of the centred design: the covariance if bits were independent.
+        shares: Shape (..., candidates), unbiased and unclipped.
+        factor: Cholesky's, of X'WX.
         condition: Condition number of the weighted design with columns scaled to length one.
     """
 
     shares: Floats
-    inverse: Floats
+    factor: tuple[Floats, bool]
     condition: float
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """(X'WX)^-1 of the centred design: the covariance if cells were independent."""
+        return np.asarray(linalg.cho_solve(self.factor, np.eye(len(self.factor[0]))))
 
 
 def solve(design: Design, y: Floats, variance: Floats) -> Solution:
     """Solve by normal equations with weights 1 / variance.
+
+    Args:
+        design: Of the rows.
+        y: Debiased densities, shape (..., rows); leading axes are collections of their own.
+        variance: Of each row.
 
     Raises:
         DecodeError: Columns are the same or depend on each other; names candidates involved.
@@ -89,11 +100,10 @@ def solve(design: Design, y: Floats, variance: Floats) -> Solution:
     gram = (x.T @ weighted).toarray()
     gram += density**2 * weights.sum() - density * (sums[:, None] + sums[None, :])
     centred = y - density
-    right = x.T @ (weights * centred) - density * (weights @ centred)
+    right = x.T @ (weights * centred).T - density * (centred @ weights)
     condition = _condition(design, gram)
     factor = linalg.cho_factor(gram, lower=True)
-    inverse = linalg.cho_solve(factor, np.eye(len(gram)))
-    return Solution(linalg.cho_solve(factor, right), inverse, condition)
+    return Solution(linalg.cho_solve(factor, right).T, factor, condition)
 
 
 def _condition(design: Design, gram: Floats) -> float:
@@ -171,26 +181,33 @@ def moments(
     population, third, spread, leaning = (np.zeros(size) for _ in range(4))
     leverage = np.empty(len(truth))
     row_sums = inverse.sum(axis=0)
+    inverse = np.ascontiguousarray(inverse)  # sparse products copy any other, each time
     random_bits = density * (1 - density) * design.cells / max(1, design.cells - 1)
+    # Large, and so made once: new pages for every cohort would cost more than the arithmetic.
+    influence, squared, scratch = (np.empty((design.cells, size)) for _ in range(3))
     for (rows, block), n in zip(design.blocks(), reports, strict=True):
         # Influence of this cohort's rows on every share, and on the complement of their sum.
-        influence = np.empty((design.cells, size))
-        influence[:, :-1] = (block @ inverse - density * row_sums) / variance[rows, None]
+        centred = block @ inverse
+        centred -= density * row_sums
+        np.divide(centred, variance[rows, None], out=influence[:, :-1])
         influence[:, -1] = -influence[:, :-1].sum(axis=1)
-        squared = influence**2
-        leverage[rows] = np.asarray(block.multiply(influence[:, :-1]).sum(axis=1)).ravel()
+        np.square(influence, out=squared)
+        squares = squared.sum(axis=0)
+        raised, by = block.nonzero()
+        leverage[rows] = np.bincount(raised, influence[raised, by], design.cells)
         leverage[rows] += density * influence[:, -1]
 
         noise, skew = _bit_moments(truth[rows], int(n), channel)
-        spread += squared.sum(axis=0)
-        leaning = np.maximum(leaning, np.abs(influence).sum(axis=0) * (reports.sum() / n))
+        spread += squares
+        lean = np.abs(influence, out=scratch).sum(axis=0)
+        leaning = np.maximum(leaning, lean * (reports.sum() / n))
         population += noise @ squared
-        third += skew @ (squared * influence)
+        third += skew @ np.multiply(squared, influence, out=scratch)
 
         totals = influence.sum(axis=0)
         reach = block.T @ influence - density * totals
         drawn = shares @ reach**2 - (shares @ reach) ** 2
-        drawn += unlisted * random_bits * (squared.sum(axis=0) - totals**2 / design.cells)
+        drawn += unlisted * random_bits * (squares - totals**2 / design.cells)
         population += drawn / n
     f = np.append(shares, unlisted)
     reporters = np.maximum(population - f * (1 - f) / reports.sum(), 0)
