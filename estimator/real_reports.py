@@ -17,13 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from itertools import combinations
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
-from client_sdk.mechanisms import Mechanism
+from client_sdk.mechanisms import Mechanism, Value
 from client_sdk.metric import FOREVER, Metric
 from client_sdk.pending import Pending
 from client_sdk.randomness import Coin
@@ -201,11 +202,7 @@ def describe(metric: Metric, pair: tuple[object, object], draws: list[list[Respo
     mechanism = metric.mechanism
     encoded = [metric.encode(value)[0] for value in pair]
     if mechanism.kind == "cell":
-        one, other = (frozenset(mechanism.cells_for(value, 0)) for value in encoded)
-        alone = (one - other, other - one)
-        cells = [[cell for _, cell in each] for each in draws]
-        sums = [[sum(cell in own for cell in c) for own in alone] for c in cells]
-        return np.array([[*s, c[0]] for s, c in zip(sums, cells, strict=True)], np.int64)
+        return _cell_rows(mechanism, encoded, draws)
     own: dict[int, tuple[int, ...]] = {}
     rows = []
     for each in draws:
@@ -219,6 +216,22 @@ def describe(metric: Metric, pair: tuple[object, object], draws: list[list[Respo
             bits.append(_others(mechanism, response, own[cohort]))
             row = bits if row is None else [x + y for x, y in zip(row, bits, strict=True)]
         rows.append(row)
+    return np.array(rows, np.int64)
+
+
+def _cell_rows(mechanism: Mechanism, encoded: list[Value], draws: list[list[Response]]) -> Rows:
+    @cache
+    def alone(cohort: int) -> tuple[frozenset[int], frozenset[int]]:
+        one, other = (frozenset(mechanism.cells_for(value, cohort)) for value in encoded)
+        return one - other, other - one
+
+    rows = [
+        [
+            *(sum(cell in alone(cohort)[side] for cohort, cell in each) for side in (0, 1)),
+            each[0][1],
+        ]
+        for each in draws
+    ]
     return np.array(rows, np.int64)
 
 

@@ -97,6 +97,10 @@ class HadamardCountMeanSketch(Mechanism):
         return Fraction(1, 2) + (2 * self.p_kept - 1) / (2 * self.places)
 
     @property
+    def even_parts(self) -> int:
+        return self.places
+
+    @property
     def rare_variance(self) -> float:
         # Places of a row have uncorrelated estimates of variance c^2, c = 1/(2p - 1), and a row
         # estimates by all of them, centred: x - 1/m has length 1 - 1/m.
