@@ -33,6 +33,8 @@ from client_sdk.randomness import ONE, Coin
 
 MOST_CELLS = 4096
 MOST_ROWS = 65536
+MOST_COUNTERS = 1 << 24
+"""Of a whole sketch, all rows together: 64 MB in the store, a few times that to estimate."""
 
 
 class CountMeanSketch(Mechanism):
@@ -54,6 +56,10 @@ class CountMeanSketch(Mechanism):
             raise ParameterError(f"cells must lie in 2..{MOST_CELLS}, got cells={cells}")
         if not 1 <= hashes <= MOST_ROWS:
             raise ParameterError(f"hashes must lie in 1..{MOST_ROWS}, got hashes={hashes}")
+        if cells * hashes > MOST_COUNTERS:
+            raise ParameterError(
+                f"cells * hashes must not exceed {MOST_COUNTERS}, got {cells} * {hashes}"
+            )
         if not ONE // 2 < kept < ONE:
             raise ParameterError(
                 f"a bit must be kept with a chance in (1/2, 1), got {float(probability(kept))}"

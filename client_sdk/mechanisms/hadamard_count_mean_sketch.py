@@ -19,7 +19,7 @@ from typing import Self
 
 from client_sdk.errors import OptionError, ParameterError
 from client_sdk.mechanisms.base import Mechanism, Value
-from client_sdk.mechanisms.count_mean_sketch import MOST_ROWS
+from client_sdk.mechanisms.count_mean_sketch import MOST_COUNTERS, MOST_ROWS
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.string_hashing import SKETCH, hash_words, place
 from client_sdk.mechanisms.thresholds import (
@@ -57,6 +57,10 @@ class HadamardCountMeanSketch(Mechanism):
             )
         if not 1 <= hashes <= MOST_ROWS:
             raise ParameterError(f"hashes must lie in 1..{MOST_ROWS}, got hashes={hashes}")
+        if 2 * places * hashes > MOST_COUNTERS:
+            raise ParameterError(
+                f"cells * hashes must not exceed {MOST_COUNTERS // 2}, got {places} * {hashes}"
+            )
         if not ONE // 2 < keep < ONE:
             raise ParameterError(
                 f"a sign must be kept with a chance in (1/2, 1), got {float(probability(keep))}"

@@ -12,6 +12,7 @@ from aggregator.tally import Tally
 from client_sdk.mechanisms import HadamardResponse, LocalHashing
 from client_sdk.mechanisms.linear_hashing import LinearHashing
 from estimator.estimates import Estimates
+from estimator.hadamard import supports_by_signs
 from estimator.inversion import shares
 from estimator.inversion.described import Described
 
@@ -37,33 +38,12 @@ def supports(mechanism: LocalHashing | HadamardResponse, counts: Counts) -> Coun
     """
     domain = mechanism.domain
     if isinstance(mechanism, HadamardResponse):
-        return _supports_by_signs(counts)[..., 1 : domain + 1]
+        return supports_by_signs(counts)[..., 1 : domain + 1]
     if mechanism.cells_per_seed > 2:
         return _supports_by_digits(mechanism.hashing, counts)[..., :domain]
     # Seed s is the vector of the ones of s + 1, as it were column s + 1; column 0 is no seed.
     width = [(0, 0)] * (counts.ndim - 1)
-    return _supports_by_signs(np.pad(counts, [*width, (2, 0)]))[..., :domain]
-
-
-def walsh_hadamard(numbers: Counts) -> Counts:
-    """Return the product with the Sylvester matrix along the last axis, a power of two long."""
-    length = numbers.shape[-1]
-    result = numbers
-    half = 1
-    while half < length:
-        pairs = result.reshape(*numbers.shape[:-1], length // (2 * half), 2, half)
-        one, other = pairs[..., 0, :], pairs[..., 1, :]
-        result = np.stack([one + other, one - other], axis=-2)
-        half *= 2
-    return result.reshape(numbers.shape)
-
-
-def _supports_by_signs(counts: Counts) -> Counts:
-    """Return supports of each row of signs, from counts of (column, sign is -1)."""
-    signs = counts.reshape(*counts.shape[:-1], -1, 2)
-    reports = counts.sum(axis=-1, keepdims=True)
-    agreeing_less_others = walsh_hadamard(signs[..., 0] - signs[..., 1])
-    return np.asarray((reports + agreeing_less_others) // 2, np.int64)
+    return supports_by_signs(np.pad(counts, [*width, (2, 0)]))[..., :domain]
 
 
 def _supports_by_digits(hashing: LinearHashing, counts: Counts) -> Counts:

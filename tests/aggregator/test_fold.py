@@ -27,6 +27,10 @@ from tests.aggregator.conftest import REGISTRY
         pytest.param(build("generalized_randomized_response", domain=300, epsilon=1), id="cells"),
         pytest.param(build("optimized_unary", domain=17, epsilon=1), id="bits"),
         pytest.param(Rappor(8, 2, 5, f="0.5", p="0.25", q="0.75"), id="cohorts"),
+        pytest.param(
+            build("hadamard_count_mean_sketch", epsilon=1, cells=32768, hashes=9),
+            id="cells-in-cohorts",
+        ),
         pytest.param(Rappor(4096, 2, 65536, f="0.5", p="0.25", q="0.75"), id="widest"),
     ],
 )

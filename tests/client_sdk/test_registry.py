@@ -299,7 +299,7 @@ BROKEN = [
     ("string", {"candidates": '["a", "a"]'}, "candidates", "must not repeat"),
     ("string", {"candidates": '["\\u00e9", "e\\u0301"]'}, "candidates", "distinct in Unicode NFC"),
     ("string", {"missing": "1"}, "missing", "must be a text"),
-    ("string", {"mechanism": '"optimized_unary"'}, "mechanism", "must be one of rappor"),
+    ("string", {"mechanism": '"optimized_unary"'}, "mechanism", "rappor for this type"),
 ]
 
 

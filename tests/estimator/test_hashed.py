@@ -21,7 +21,8 @@ from estimator import real_reports, uncertainty
 from estimator.debias import Channel
 from estimator.empirical_audit import collision_chance, lower_bound
 from estimator.estimate import estimate
-from estimator.inversion.hashed import supports, walsh_hadamard
+from estimator.hadamard import walsh_hadamard
+from estimator.inversion.hashed import supports
 from estimator.plausibility import judge, popcount_law, worst_shift
 from estimator.releases.release import compose
 from tests.registries import registry, theme
