@@ -8,7 +8,10 @@ of a bootstrap (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, 
 collections are drawn again and estimated again. All of it works on many collections at once.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +20,14 @@ from aggregator.tally import Tally
 from client_sdk.mechanisms import SquareWave
 from estimator import uncertainty
 from estimator.debias import Floats
-from estimator.estimates import Estimate, Estimates
+from estimator.estimates import Estimate, Estimates, Quantile
 from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
+from estimator.quantiles import ADDED, quantiles
 
 METHOD = (
     "biased: smoothed maximum likelihood (EMS); normal interval of a bootstrap, for the share as "
-    "smoothed: what smoothing levels out it does not cover"
+    "smoothed: what smoothing levels out it does not cover; quantiles without smoothing (EM)"
 )
 
 TOLERANCE = 1e-3
@@ -44,8 +48,8 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         return Estimates(n, epsilon, level, METHOD, empty)
     channel, counts = matrix(mechanism), tally.counts.sum(axis=0)
     shares = maximum_likelihood(channel, counts)
-    # A seed, so that one tally has one release.
-    errors = bootstrap(channel, counts, shares, np.random.default_rng(n))
+    chance = np.random.default_rng(n)  # a seed, so that one tally has one release
+    errors = bootstrap(channel, counts, shares, chance)
     half = uncertainty.normal_quantile(level) * errors.population
     outer = uncertainty.normal_quantile(level, len(shares)) * errors.population
     columns = Columns(
@@ -65,6 +69,11 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         METHOD,
         tuple(entries),
         worst_shift=worst_shift(channel, counts, shares),
+        quantiles=quantiles_of(
+            channel, counts, metric.edges, TOLERANCE * math.exp(epsilon), level, chance
+        )
+        if metric.edges
+        else (),
     )
 
 
@@ -131,18 +140,16 @@ def smoothed(shares: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Bootstrap:
-    """What estimates of redrawn collections are like; arrays over values.
+class Errors:
+    """Standard errors of smoothed shares; arrays over values.
 
     Attributes:
-        population: Standard deviation where reporters are drawn too.
-        reporters: Standard deviation where the noise alone is drawn.
-        replicates: Estimates of the former kind, shape (replicates, values).
+        population: About the population that reporters are a sample of.
+        reporters: About these reporters themselves: the noise alone.
     """
 
     population: Floats
     reporters: Floats
-    replicates: Floats
 
 
 def bootstrap(
@@ -151,12 +158,11 @@ def bootstrap(
     shares: Floats,
     chance: np.random.Generator,
     replicates: int = REPLICATES,
-) -> Bootstrap:
+) -> Errors:
     """Redraw a collection many times, and estimate each.
 
-    Reports are redrawn from those that came: the law that an estimate implies is smoother than the
-    true one, and deviations under it are off by up to a third. What part of the deviation is the
-    noise alone has to come from the estimate, since reports do not tell who holds what.
+    What part of the deviation is the noise alone has to come from the estimate, since reports do
+    not tell who holds what.
 
     Args:
         channel: P(cell | value), shape (cells, values).
@@ -166,19 +172,64 @@ def bootstrap(
         replicates: How many collections; the deviation of 200 is off by 5 % (one sigma).
     """
     n = round(float(counts.sum()))
-
-    def redrawn(law: Floats) -> Floats:
-        return maximum_likelihood(channel, chance.multinomial(n, _law(law), size=replicates))
-
-    again = redrawn(np.asarray(counts, np.float64))
-    spread = again.std(axis=0, ddof=1)
+    again = maximum_likelihood(channel, redrawn(channel, counts, chance, replicates))
+    implied = chance.multinomial(n, _law(channel @ shares), size=replicates)
     fixed = np.zeros((replicates, channel.shape[0]), np.int64)
     for value, holders in enumerate(_holders(shares, n)):
         fixed += chance.multinomial(holders, _law(channel[:, value]), size=replicates)
-    noise = maximum_likelihood(channel, fixed).std(axis=0, ddof=1)
-    whole = redrawn(channel @ shares).std(axis=0, ddof=1)
+    spread, whole, noise = (
+        each.std(axis=0, ddof=1)
+        for each in (
+            again,
+            maximum_likelihood(channel, implied),
+            maximum_likelihood(channel, fixed),
+        )
+    )
     part = np.divide(noise, whole, out=np.ones_like(noise), where=whole > 0)
-    return Bootstrap(spread, spread * np.minimum(part, 1), again)
+    return Errors(spread, spread * np.minimum(part, 1))
+
+
+def redrawn(
+    channel: Floats,
+    counts: NDArray[np.int64] | Floats,
+    chance: np.random.Generator,
+    replicates: int = REPLICATES,
+) -> NDArray[np.int64]:
+    """Draw collections as large from the reports that came, shape (replicates, cells).
+
+    Not from the law that an estimate implies: that is smoother than the true one, and deviations
+    under it are off by up to a third. ADDED answers at the ends of the range are among the reports
+    drawn from, so that few reports which agree do not make it certain.
+    """
+    added = ADDED / 2 * (channel[:, 0] + channel[:, -1])
+    return chance.multinomial(round(float(counts.sum())), _law(counts + added), size=replicates)
+
+
+def quantiles_of(
+    channel: Floats,
+    counts: NDArray[np.int64],
+    edges: Sequence[Decimal],
+    tolerance: float,
+    level: float,
+    chance: np.random.Generator,
+) -> tuple[Quantile, ...]:
+    """Return the quantiles of a number from cumulative shares that are not smoothed.
+
+    Without smoothing single shares are wild, but their sums are not, and hardly biased: intervals
+    hold as often as they say, where those of smoothed sums can miss nearly always.
+
+    Args:
+        channel: P(cell | bucket).
+        counts: Reports by cell, at least one.
+        edges: Of the buckets, one more than those.
+        tolerance: At which steps end.
+        level: Coverage of each interval.
+        chance: The simulation's.
+    """
+    collections = np.vstack([counts, redrawn(channel, counts, chance)])
+    shares = maximum_likelihood(channel, collections, smooth=False, tolerance=tolerance)
+    below = np.cumsum(shares, axis=1)[:, :-1]
+    return quantiles(edges, below[0], below[1:].std(axis=0, ddof=1), level)
 
 
 def worst_shift(channel: Floats, counts: NDArray[np.int64], shares: Floats) -> float:

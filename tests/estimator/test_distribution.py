@@ -2,6 +2,7 @@
 
 import json
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from estimator.inversion.distribution import (
     bootstrap,
     matrix,
     maximum_likelihood,
+    quantiles_of,
     smoothed,
     worst_shift,
 )
+from estimator.quantiles import PARTS
 from tests.registries import registry
 
 _GOLDEN = Path(__file__).parent.parent / "conformance" / "golden_numbers.json"
@@ -170,7 +173,6 @@ def test_the_noise_alone_is_never_more_than_noise_and_sampling_together() -> Non
     errors = bootstrap(channel, counts, shares, np.random.default_rng(6), 50)
     assert (errors.reporters <= errors.population).all()
     assert (errors.population > 0).all()
-    assert errors.replicates.shape == (50, 5)
 
 
 def test_fakes_that_all_say_one_cell_move_a_share_by_the_worst_shift_at_most() -> None:
@@ -183,3 +185,41 @@ def test_fakes_that_all_say_one_cell_move_a_share_by_the_worst_shift_at_most() -
         for fake in np.eye(len(counts))
     ]
     assert np.abs(moved).max() == pytest.approx(stated)
+
+
+def test_one_report_does_not_make_a_bucket_certain() -> None:
+    found = estimate(load_seconds(buckets=6), collected(load_seconds(buckets=6), [1.0]))
+    assert all(entry.standard_error for entry in found.entries)
+    assert [each.interval for each in found.quantiles][2] == (0.0, 8.0)
+
+
+def test_quantiles_of_what_apps_record_are_found() -> None:
+    metric = load_seconds()
+    values = np.random.default_rng(4).gamma(6, 0.5, size=5000)
+    found = estimate(metric, collected(metric, values.tolist()))
+    assert [each.part for each in found.quantiles] == list(PARTS)
+    for each in found.quantiles:
+        low, high = each.interval
+        # A bucket more on each side: false alarm far below 1e-6.
+        assert low - 0.5 <= np.quantile(values, each.part) <= high + 0.5
+        assert high - low <= 2.5
+    ordinal = estimate(metric._replace(edges=()), collected(metric, [1.0] * 100))
+    assert ordinal.quantiles == ()
+
+
+def test_intervals_of_quantiles_hold_them_at_least_as_often_as_they_say() -> None:
+    mechanism = SquareWave.from_epsilon(16, 2)
+    channel, edges = matrix(mechanism), tuple(Decimal(edge) for edge in range(17))
+    shares = np.exp(-(((np.arange(16) - 6) / 3.5) ** 2)) + 0.02
+    shares /= shares.sum()
+    truth = np.interp(PARTS, np.concatenate([[0], np.cumsum(shares)]), np.arange(17))
+    chance = np.random.default_rng(7)
+    held = []
+    for _ in range(100):
+        counts = chance.multinomial(5000, channel @ shares)
+        found = quantiles_of(channel, counts, edges, 1e-3 * math.exp(2), 0.95, chance)
+        held.append(
+            [q.interval[0] <= t <= q.interval[1] for q, t in zip(found, truth, strict=True)]
+        )
+    # With smoothed sums the outer two were held in 48 % and 13 % of 2000-report collections.
+    assert np.mean(held, axis=0).min() >= 0.93
