@@ -17,13 +17,13 @@ def simplex_projection(values: ArrayLike, total: float = 1.0) -> NDArray[np.floa
     than `total`.
 
     Args:
-        values: At least one finite number.
+        values: Finite numbers, shape (..., entries); each row is a point of its own.
         total: Positive.
     """
     raw = np.asarray(values, np.float64)
-    descending = np.sort(raw)[::-1]
-    excess = (np.cumsum(descending) - total) / np.arange(1, raw.size + 1)
+    descending = np.sort(raw, axis=-1)[..., ::-1]
+    excess = (np.cumsum(descending, axis=-1) - total) / np.arange(1, raw.shape[-1] + 1)
     # The largest entry always satisfies this, in exact arithmetic as in floats.
-    kept = np.flatnonzero(descending > excess)
-    tau = excess[kept[-1]] if kept.size else excess[0]
+    kept = np.where(descending > excess, np.arange(raw.shape[-1]), 0).max(axis=-1, keepdims=True)
+    tau = np.take_along_axis(excess, kept, axis=-1)
     return np.asarray(np.maximum(raw - tau, 0.0))
