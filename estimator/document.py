@@ -218,7 +218,7 @@ def _mechanism(
     if name not in known:
         raise DocumentError(f"{where}.name", f"must be one of {', '.join(known)}", name)
     written = {
-        key: each if isinstance(each, list | str) else _number(f"{where}.{key}", each)
+        key: each if isinstance(each, list | str | bool) else _number(f"{where}.{key}", each)
         for key, each in value.items()
         if key != "name"
     }

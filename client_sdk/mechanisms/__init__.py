@@ -10,9 +10,11 @@ from typing import Any
 
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import POSITIONS, Encoding, Mechanism, Value
+from client_sdk.mechanisms.block_hadamard_response import BlockHadamardResponse
 from client_sdk.mechanisms.count_mean_sketch import CountMeanSketch
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.discrete_laplace import DiscreteLaplace
+from client_sdk.mechanisms.exponential import Exponential
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
 from client_sdk.mechanisms.hadamard_count_mean_sketch import HadamardCountMeanSketch
 from client_sdk.mechanisms.hadamard_response import HadamardResponse
@@ -30,6 +32,7 @@ from client_sdk.mechanisms.piecewise import Piecewise
 from client_sdk.mechanisms.randomized_response import RandomizedResponse
 from client_sdk.mechanisms.rappor import Rappor
 from client_sdk.mechanisms.square_wave import SquareWave
+from client_sdk.mechanisms.subset_selection import SubsetSelection
 from client_sdk.mechanisms.thresholds import exponential
 from client_sdk.mechanisms.unary import OptimizedUnary, SymmetricUnary, UnaryEncoding
 
@@ -53,6 +56,9 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
         HierarchicalHistogram,
         CountMeanSketch,
         HadamardCountMeanSketch,
+        SubsetSelection,
+        BlockHadamardResponse,
+        Exponential,
     )
 }
 
@@ -64,10 +70,12 @@ __all__ = [
     "MEMOIZED",
     "POSITIONS",
     "BinaryLocalHashing",
+    "BlockHadamardResponse",
     "CountMeanSketch",
     "Declared",
     "DiscreteLaplace",
     "Encoding",
+    "Exponential",
     "GeneralizedRandomizedResponse",
     "HadamardCountMeanSketch",
     "HadamardResponse",
@@ -84,6 +92,7 @@ __all__ = [
     "RandomizedResponse",
     "Rappor",
     "SquareWave",
+    "SubsetSelection",
     "SymmetricUnary",
     "UnaryEncoding",
     "Value",

@@ -37,6 +37,8 @@ class Mechanism(ABC):
         encodes: What a value is.
         memoizes: Whether permanent responses hold noise and must be remembered.
         ordered: Whether neighbouring values are taken for alike, so that they must have an order.
+        counted: Whether reports that speak for a value are all that tells of it: that many of
+            them are expected as support_true and support_false say, whatever the others hold.
         domain: Number of values for a closed domain (values are 0..domain-1), None for strings.
         cohorts: Number of disjoint device groups with hash functions of their own.
         cells: Counters per cohort.
@@ -53,6 +55,7 @@ class Mechanism(ABC):
     encodes: ClassVar[Encoding] = "one"
     memoizes: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
+    counted: ClassVar[bool] = True
     domain: int | None
     cohorts: int = 1
     cells: int
