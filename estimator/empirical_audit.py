@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from client_sdk.mechanisms import Mechanism, Value
+from client_sdk.mechanisms import Mechanism, SubsetSelection, Value
 from estimator.debias import Channel, Floats
 from estimator.uncertainty import interval
 
@@ -220,6 +220,10 @@ def collision_chance(mechanism: Mechanism, value: Value) -> float:
     chances = mechanism.channel(value, 0)
     if mechanism.kind == "cell":
         return float(sum((p * p for p in chances), Fraction(0)))
+    if isinstance(mechanism, SubsetSelection):
+        p, others = mechanism.p_true, mechanism.cells - 1
+        kept, left = (math.comb(others, mechanism.size - k) for k in (1, 0))
+        return float(p * p / kept + (1 - p) * (1 - p) / left)
     return math.prod(float(p * p + (1 - p) * (1 - p)) for p in chances)
 
 

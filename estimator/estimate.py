@@ -5,6 +5,8 @@ from collections.abc import Callable
 from aggregator.tally import Tally
 from client_sdk.mechanisms import (
     CountMeanSketch,
+    BlockHadamardResponse,
+    Exponential,
     GeneralizedRandomizedResponse,
     HadamardCountMeanSketch,
     HadamardResponse,
@@ -18,10 +20,20 @@ from client_sdk.mechanisms import (
     RandomizedResponse,
     Rappor,
     SquareWave,
+    SubsetSelection,
     UnaryEncoding,
 )
 from estimator.estimates import Estimates
-from estimator.inversion import candidates, distribution, hashed, means, shares, tree
+from estimator.inversion import (
+    blocks,
+    candidates,
+    distribution,
+    hashed,
+    matrix,
+    means,
+    shares,
+    tree,
+)
 from estimator.inversion.described import Described
 
 Inversion = Callable[[Described, Tally, float], Estimates]
@@ -34,6 +46,7 @@ INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
             UnaryEncoding,
             MultiHotUnary,
             PaddingAndSampling,
+            SubsetSelection,
         ),
         shares.estimates,
     ),
@@ -42,6 +55,8 @@ INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
     ((SquareWave,), distribution.estimates),
     ((HierarchicalHistogram,), tree.estimates),
     ((Rappor, CountMeanSketch, HadamardCountMeanSketch), candidates.estimates),
+    ((BlockHadamardResponse,), blocks.estimates),
+    ((Exponential,), matrix.estimates),
 )
 """Which classes of mechanisms are inverted in which way."""
 

@@ -1,12 +1,15 @@
 """The fast Walsh-Hadamard transform: one sum with signs for each row of Sylvester's matrix."""
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
+Number = TypeVar("Number", np.int64, np.float64)
 
 
-def walsh_hadamard(numbers: Counts) -> Counts:
+def walsh_hadamard(numbers: NDArray[Number]) -> NDArray[Number]:
     """Return the product with the Sylvester matrix along the last axis, a power of two long."""
     length = numbers.shape[-1]
     result = numbers

@@ -5,7 +5,8 @@ value and pass through p_true, all others through p_false, independently. So the
 sum of two binomials, and a crowd that sends all ones, none, or one fixed vector shows. Cohorts are
 drawn evenly, so their sizes show the same, and so are the seeds and columns that reports of hashed
 values name. Nobody's report is dropped for it: honest devices have tails too, and dropping them
-would bias every share. Fakes that mimic an honest popcount are not
+would bias every share. (A subset of another size than agreed has no honest sender at all, and is
+counted like any other.) Fakes that mimic an honest popcount are not
 seen at all; what they can do is bounded by `worst_shift`.
 """
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from aggregator.tally import Tally
-from client_sdk.mechanisms import HierarchicalHistogram, Mechanism
+from client_sdk.mechanisms import HierarchicalHistogram, Mechanism, SubsetSelection
 from estimator.debias import Channel, Floats
 
 ALARM = 0.0002
@@ -67,6 +68,10 @@ def judge(mechanism: Mechanism, tally: Tally, popcounts: Sequence[int]) -> Plaus
     if len(sizes) > 1 and tally.n:
         cohort_p = _chi_square_p(sizes, np.full(len(sizes), 1 / len(sizes)))
     observed = np.array(popcounts, np.int64)
+    if isinstance(mechanism, SubsetSelection) and observed.sum():
+        # Every honest subset has the same size.
+        strange = observed.sum() != observed[mechanism.size]
+        return Plausibility(None, 0.0 if strange else 1.0, cohort_p)
     law = popcount_law(mechanism)
     if law is None or not observed.sum():
         return Plausibility(None, None, cohort_p)
@@ -82,7 +87,7 @@ def popcount_law(mechanism: Mechanism) -> Floats | None:
     """Return the probability that an honest report sets 0, 1, ..., cells bits.
 
     None where that depends on the value: of a yes/no answer the one bit is what was asked, of
-    several options it is how many apply.
+    several options it is how many apply. None for subsets too, whose bits depend on each other.
 
     Args:
         mechanism: Any; None for responses that are one cell.
@@ -94,6 +99,8 @@ def popcount_law(mechanism: Mechanism) -> Floats | None:
         for level, width in enumerate(mechanism.widths):
             laws[level, : width + 1] = _bits_set(mechanism, 1, width - 1)
         return np.asarray(laws.mean(axis=0))
+    if isinstance(mechanism, SubsetSelection):
+        return None
     values = [""] if mechanism.domain is None else range(mechanism.domain)
     own_bits = {len(mechanism.cells_for(value, 0)) for value in values}
     if len(own_bits) > 1:

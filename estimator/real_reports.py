@@ -68,7 +68,7 @@ def hardest_pair(metric: Metric) -> tuple[object, object]:
 
     Of several options, as many as can be selected from either end of the list.
 
-    Any two of a closed domain are equally far apart; the first and the last are taken. Of
+    Of a closed domain, two of those that the mechanism gives for a sample. Of
     strings, two that set as few common bits as possible over the cohorts.
     """
     if metric.type == "number":
@@ -76,7 +76,8 @@ def hardest_pair(metric: Metric) -> tuple[object, object]:
     if metric.type == "multi_select":
         return list(metric.labels[: metric.most]), list(metric.labels[-metric.most :])
     if metric.type != "string":
-        return metric.labels[0], metric.labels[-1]
+        first, last = metric.mechanism.sample(2)
+        return metric.labels[int(first)], metric.labels[int(last)]
     mechanism = metric.mechanism
     made_up = [f"value {number}" for number in range(_MOST_STRINGS)]
     strings = [*metric.candidates, *made_up][:_MOST_STRINGS]

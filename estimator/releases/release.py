@@ -95,7 +95,8 @@ class Channels:
     def of(cls, metric: Metric) -> "Channels":
         """The channel of one version."""
         mechanism, inclusion = metric.mechanism, float(metric.inclusion)
-        if type(mechanism).channel is not Mechanism.channel:  # a law of its own
+        law_of_its_own = type(mechanism).channel is not Mechanism.channel
+        if law_of_its_own or not mechanism.counted:
             return cls(mechanism.name, None, None, inclusion)
         p_true, p_false = float(mechanism.support_true), float(mechanism.support_false)
         return cls(mechanism.name, p_true, p_false, inclusion)

@@ -111,7 +111,7 @@ def test_every_response_is_possible_for_every_value(epsilon: int) -> None:
 
 
 def test_rounding_lies_with_the_likeliest_response() -> None:
-    """Every other threshold is rounded up, equal chances to equal ones; at epsilon 40 that shows."""
+    """Every other threshold is rounded up, equal chances to equal ones; at 40 that shows."""
     for value, row in enumerate(Exponential.from_epsilon(9, 40).thresholds):
         assert max(row) == row[value]
         for step in range(1, min(value, 8 - value) + 1):
