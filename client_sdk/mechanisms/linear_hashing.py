@@ -11,18 +11,16 @@ average only; a set of them that all devices share gives each pair of values its
 a bias that no number of reports removes (reference 5.1). Here the chance is the same for all pairs.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from client_sdk.errors import ParameterError
 
 
-@dataclass(frozen=True)
 class LinearHashing:
     """The functions of all seeds.
 
-    Attributes:
+    Args:
         domain: Number of values, at least 2.
         size: Cells g of each function, a prime or a power of two.
 
@@ -30,15 +28,14 @@ class LinearHashing:
         ParameterError: `size` is neither.
     """
 
-    domain: int
-    size: int
-
-    def __post_init__(self) -> None:
-        if not admissible(self.size):
+    def __init__(self, domain: int, size: int) -> None:
+        if not admissible(size):
             raise ParameterError(
                 "cells of a hash function must be a prime or a power of two, "
-                f"got {self.size}; {admissible_from(self.size)} is the next"
+                f"got {size}; {admissible_from(size)} is the next"
             )
+        self.domain = domain
+        self.size = size
 
     @cached_property
     def digits(self) -> int:
