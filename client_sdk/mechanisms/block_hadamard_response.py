@@ -115,8 +115,14 @@ class BlockHadamardResponse(Mechanism):
 
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         block, row = self._place(require_index(value, self.domain))
-        own = (block * self.size + _member(row, place, 0) for place in range(self.half))
-        return tuple(sorted(own))
+        start = block * self.size
+        # Columns with an even and an odd number of ones in common with the row, bit after bit.
+        even, odd = [start], list[int]()
+        for power in range(self.size.bit_length() - 1):
+            bit = 1 << power
+            more, less = (odd, even) if row & bit else (even, odd)
+            even, odd = even + [c + bit for c in more], odd + [c + bit for c in less]
+        return tuple(even)
 
     def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
         return require_index(value, self.domain)
