@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from aggregator.tally import Tally
 from client_sdk.mechanisms import (
-    CountMeanSketch,
     BlockHadamardResponse,
+    CountMeanSketch,
     Exponential,
     GeneralizedRandomizedResponse,
     HadamardCountMeanSketch,
