@@ -175,6 +175,14 @@ def off_by_fakes(release: Release, shift: float) -> str:
     return f"a share may be off by up to {in_points(shift)} percentage points more"
 
 
+def influence(release: Release) -> str:
+    """Return the same, short; a dash where there is none."""
+    shift = None if release.estimates is None else release.estimates.worst_shift
+    if shift is None:
+        return "\N{EN DASH}"
+    return in_unit(shift, shift) if is_of_a_mean(release) else f"{in_points(shift)} points"
+
+
 def cost(given: Privacy) -> Facts:
     """Return what one device gave for a metric."""
     facts = [("Of one report", f"epsilon {given.epsilon:.4g}")]

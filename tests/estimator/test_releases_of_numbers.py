@@ -259,6 +259,9 @@ def test_words_name_the_mean_or_the_median(mean, quantiles):
     facts = dict(telling.sureness(mean, mean.estimates))
     assert facts["Widest interval"] == "\N{PLUS-MINUS SIGN} 1.6, which is 1.31 % of the range"
     assert facts["If 1 % of reports are fakes"] == "the mean may be off by up to 1.5 more"
+    assert telling.influence(mean) == "1.5"
+    assert telling.influence(quantiles).endswith(" points")
+    assert telling.influence(replace(mean, estimates=None)) == "\N{EN DASH}"
     assert "Sum of negative estimates" not in facts
     assert facts["Range"] == "0 to 120; what is outside counts at its end"
     said = " ".join(of_the_figures(mean, mean.estimates))

@@ -40,6 +40,20 @@ class Question:
         return self.days_left is not None and 0 < self.days_left <= SOON_DAYS
 
     @property
+    def answers(self) -> str:
+        """What a device can answer, in words."""
+        metric = self.metric
+        if metric.type == "string":
+            return f"a text, looked for among {len(metric.candidates):,} candidates"
+        if metric.type == "multi_select":
+            return f"at most {metric.most} of {len(metric.labels):,} options"
+        if metric.type != "number":
+            return f"one of {len(metric.labels):,} values"
+        low, high = (f"{end.normalize():,f}" for end in (metric.edges[0], metric.edges[-1]))
+        cut = f", in {len(metric.labels):,} buckets" if metric.labels else ""
+        return f"a number, counted from {low} to {high}{cut}"
+
+    @property
     def rhythm(self) -> str:
         """How often one device reports, in words."""
         metric = self.metric

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from estimator.releases.charts import in_percent, in_points, shown
+from estimator.releases.charts import in_percent
+from estimator.releases.telling import influence
 
 NOTHING = "\N{EN DASH}"
 _STEPS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
@@ -67,6 +68,5 @@ FILTERS: dict[str, Callable[..., str]] = {
     "size": size,
     "milliseconds": milliseconds,
     "percent": in_percent,
-    "points": in_points,
-    "shown": shown,
+    "influence": influence,
 }

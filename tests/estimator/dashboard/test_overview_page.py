@@ -121,6 +121,7 @@ def test_the_registry_says_what_is_asked_at_what_cost_and_until_when(shop: Desk)
     metric = shop.world.metric("theme")
     assert theme.figures == {
         "Owners": "theme@example.org",
+        "Answers": "one of 4 values",
         "Each device reports": "each week",
         "Cost of a report": "epsilon 1",
         "Reserved of a life": f"epsilon {metric.share(metric.starts) / 1e6:g}",
@@ -129,6 +130,15 @@ def test_the_registry_says_what_is_asked_at_what_cost_and_until_when(shop: Desk)
         "Published from": "100 reports on",
         "Version": metric.fingerprint,
     }
+    answers = {
+        article.one("h3").text: article.figures["Answers"] for article in page.all("article")
+    }
+    assert answers["Which gestures are used?"] == "at most 3 of 5 options"
+    assert answers["For how many minutes was it used?"] == "a number, counted from 0 to 120"
+    assert answers["How many seconds did it load?"] == (
+        "a number, counted from 0 to 12, in 12 buckets"
+    )
+    assert answers["Which site is the start page?"] == "a text, looked for among 4 candidates"
     assert "keeps 2 versions" in page.text
     reserved = sum(m.share(m.starts) for m in shop.world.registry.metrics.values()) / 1e6
     assert page.figures["Not reserved by any metric"] == f"{400 - reserved:g}"
