@@ -9,7 +9,7 @@ import pytest
 
 from aggregator.tally import Tally
 from client_sdk import loads
-from client_sdk.mechanisms import CATALOGUE
+from client_sdk.mechanisms import CATALOGUE, MEMOIZED
 from estimator.canary import evidence, monitor, truth
 from estimator.canary.truth import Truth
 from estimator.canary.utility import ALARM, score
@@ -60,14 +60,17 @@ def of_options(epochs: int, n: int, seed: int) -> list[tuple[object, Truth]]:
 
 
 def test_only_values_with_a_cell_or_bit_of_their_own_are_judged_exactly():
-    exact = {name for name in CATALOGUE if evidence.is_exact(name, "category")}
-    assert exact - {name for name in exact if "memoized" in name or "permanent" in name} <= {
+    own = {
         "randomized_response",
         "generalized_randomized_response",
-        "symmetric_unary_encoding",
-        "optimized_unary_encoding",
         "symmetric_unary",
         "optimized_unary",
+    }
+    with_memory = {MEMOIZED[name] for name in own if name in MEMOIZED}
+    exact = {name for name in CATALOGUE if evidence.is_exact(name, "category")}
+    assert exact == own | with_memory
+    assert {name for name in exact if evidence.independent_values(name, 9) == 1} == {
+        "randomized_response"
     }
     assert not any(evidence.is_exact(name, "multi_select") for name in CATALOGUE)
     assert not evidence.is_exact(None, "category")

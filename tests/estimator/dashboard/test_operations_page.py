@@ -261,7 +261,7 @@ def test_publishing_says_what_failed_and_what_comes_next(shop: Desk) -> None:
     assert "theme 2026-W47: no active signing key" in part.text and "1 try" in part.text
     rows = [row[:2] for row in part.one("table").rows[1:]]
     expected = [[each.metric, each.epoch] for each in closings(shop.source.metrics(), NOW)]
-    assert rows == expected and ["crashed", "2026-11-27"] == rows[0]
+    assert rows == expected[:10] and ["crashed", "2026-11-27"] == rows[0]
 
 
 def test_the_next_closing_is_the_first_that_has_not_passed() -> None:
