@@ -198,7 +198,7 @@ def test_means_of_epochs_are_combined_for_any_overlap(metrics):
     assert moved.standard_error_reporters == pytest.approx(noise)
     assert moved.standard_error == pytest.approx(np.hypot(noise, sampling))
     assert moved.significant is False
-    far = released(metric, of_mean(50.0, 1.0, 0.6), "2026-W50")
+    far = released(metric, of_mean(34.5, 1.0, 0.6), "2026-W50")  # 2.5 standard errors
     assert change(before, far).mean.significant is True
     both = average([before, after])
     assert both.entries == ()
@@ -206,6 +206,16 @@ def test_means_of_epochs_are_combined_for_any_overlap(metrics):
     assert both.mean.significant is None
     assert both.to_dict()["mean"]["interval"] == list(both.mean.interval)
     assert [point.mean.value for point in smoothed([before, after])] == pytest.approx([30.75] * 2)
+
+
+def test_a_mean_beside_shares_makes_none_of_them_less_sure(metrics, quantiles, mean):
+    both = replace(quantiles.estimates, mean=mean.estimates.mean)
+    metric = bucketed(metrics)
+    weeks = [released(metric, found, "2026-W48") for found in (quantiles.estimates, both)]
+    after = [released(metric, found, "2026-W49") for found in (quantiles.estimates, both)]
+    alone, beside = (change(*pair) for pair in zip(weeks, after, strict=True))
+    assert beside.entries == alone.entries
+    assert beside.mean is not None
 
 
 def test_means_of_two_ranges_are_not_compared(metrics):
