@@ -205,3 +205,38 @@ def test_a_smoothed_distribution_is_published_as_biased_and_nobody_is_called_pre
     assert page.count("<td>\N{EN DASH}</td>") == 8
     (row,) = survey(tmp_path, date(2026, 12, 20), 0.01)
     assert row.alarms == ()
+
+
+def test_quantiles_are_published_near_the_truth(make_source, tmp_path):
+    """Wrong about where the median may lie in less than one of a million runs."""
+    text = MINUTES.replace("one_bit_mean", "hierarchical_histogram").replace(
+        "missing", "buckets = 16\nmissing"
+    )
+    metric = loads(registry(text, lifetime=100)).metrics["minutes"]
+    mechanism, coin = metric.mechanism, Coin()
+    chance = np.random.default_rng(9)
+    numbers = np.clip(chance.normal(60, 20, 3000), 0, 120)
+    reports = np.zeros(mechanism.cohorts, np.int64)
+    counts = np.zeros((mechanism.cohorts, mechanism.cells), np.int64)
+    for number in numbers.tolist():
+        cohort = int(chance.integers(mechanism.cohorts))
+        value, _ = metric.encode(number)
+        response = mechanism.instantaneous(mechanism.permanent(value, cohort, coin), coin)
+        reports[cohort] += 1
+        counts[cohort, list(mechanism.support(response))] += 1
+    source = make_source(metric)
+    source.add(metric, WEEK, Tally(reports, counts))
+    due = due_at([metric], WEEK)
+    (outcome,) = publish_epoch(source, tmp_path, due, "minutes", "2026-W49", early=False)
+    release = read(outcome.path)
+    assert release.channels.p_true is None
+    (median,) = (each for each in release.estimates.quantiles if each.part == 0.5)
+    # A standard error of the median is less than 2; the ends are two of them and a bucket away.
+    assert 45 <= median.value <= 75
+    assert 30 <= median.interval[0] < median.interval[1] <= 90
+    assert any("Inside a bucket nothing is known" in each for each in release.caveats)
+    assert "The estimated median is" in outcome.path.with_suffix(".html").read_text()
+    drawn = {path.name.split(".", 2)[2] for path in tmp_path.glob("*/*.svg")}
+    assert drawn == {"shares.svg", "number.svg"}
+    (row,) = survey(tmp_path, date(2026, 12, 20), 0.01)
+    assert row.alarms == ()
