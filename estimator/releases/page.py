@@ -67,6 +67,7 @@ def _numbers(release: Release, estimates: Estimates, history: Sequence[Release])
         "alarms": alarms(release),
         "summary": telling.summary(release, estimates),
         "table": telling.table(release, shown_entries(release), history),
+        "mean": estimates.mean is not None,
         "quantiles": bool(estimates.quantiles),
         "sureness": telling.sureness(release, estimates),
     }
