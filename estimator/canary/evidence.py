@@ -25,8 +25,8 @@ def _with_memory(*names: str) -> frozenset[str]:
     return frozenset((*names, *(MEMOIZED[name] for name in names if name in MEMOIZED)))
 
 
-YES_OR_NO = frozenset((RandomizedResponse.name,))
-"""A report is one bit. Remembered, yes and no are two cells, as of longer lists."""
+YES_OR_NO = frozenset({RandomizedResponse.name})
+"""One bit; with memory yes and no have a cell each."""
 ONE_CELL = _with_memory(GeneralizedRandomizedResponse.name)
 """A report is one cell, and each value has one: counts are multinomial."""
 OWN_BITS = _with_memory(SymmetricUnary.name, OptimizedUnary.name)
