@@ -44,7 +44,8 @@ def declared(name: str) -> tuple[Metric, tuple[object, ...]]:
         type, keys, values = "boolean", "", (True, False)
     more = f'mechanism = "{PLAIN.get(name, name)}"'
     if kind.memoizes:
-        more += "\nmemoize = { epsilon_permanent = 6.0, distinct_values = 2 }"
+        permanent = 3.0 if name == "d_bit_flip" else 6.0  # that one sends what it remembers
+        more += f"\nmemoize = {{ epsilon_permanent = {permanent}, distinct_values = 2 }}"
     if name == "rappor":
         more = more.replace(
             'mechanism = "rappor"', "rappor = { bits = 16, hashes = 1, cohorts = 2 }"
