@@ -18,6 +18,6 @@ In a notebook:
 
 from aggregator.tally import Tally
 from estimator.estimate import estimate
-from estimator.estimates import Estimate, Estimates
+from estimator.estimates import Estimate, Estimates, Mean, Quantile
 
-__all__ = ["Estimate", "Estimates", "Tally", "estimate"]
+__all__ = ["Estimate", "Estimates", "Mean", "Quantile", "Tally", "estimate"]
