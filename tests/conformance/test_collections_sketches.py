@@ -192,10 +192,10 @@ def zipf(count: int, mass: float, exponent: float = 1.0) -> Floats:
 )
 def test_intervals_cover_with_strings_outside_of_the_candidates(mechanism: Sketching) -> None:
     """Half of 30 candidates are absent, three tenths of 20,000 devices hold one of 40 strings that
-    nobody looks for. Of every entry the misses of 1200 collections lie within the limits of
-    Binomial(1200, 5 %) at a false alarm of 1e-6 over both sides of 31 entries."""
+    nobody looks for. Of every entry the misses of 800 collections lie within the limits of
+    Binomial(800, 5 %) at a false alarm of 1e-6 over both sides of 31 entries."""
     shares = np.append(zipf(15, 0.7), np.zeros(15))
-    names, times = [f"site {i}" for i in range(30)], 1200
+    names, times = [f"site {i}" for i in range(30)], 800
     tails = Tails(mechanism, shares, names, [0.3 / 40] * 40)
     truth, missed = np.append(shares, 0.3), np.zeros(31)
     for found in tails.decoded(20_000, times, seed=11):
@@ -284,10 +284,10 @@ def test_the_alarm_is_honest_where_rows_hold_few_reports(n: int) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("n", [300, 5000])
 def test_significance_holds_its_level_on_null_data(n: int) -> None:
-    """Nobody holds a candidate. A false call among 40 in at most 5 % of 1000 tallies, plus 5
+    """Nobody holds a candidate. A false call among 40 in at most 5 % of 500 tallies, plus 5
     standard deviations of that share (false alarm below 1e-6)."""
     mechanism = HadamardCountMeanSketch.from_epsilon(64, 16, 4)
-    names, times = [f"site {i}" for i in range(40)], 1000
+    names, times = [f"site {i}" for i in range(40)], 500
     tails = Tails(mechanism, np.zeros(40), names, [1 / 200] * 200)
     calls = [found.significant(0.95, 40)[:-1].any() for found in tails.decoded(n, times, seed=16)]
     assert np.mean(calls) <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / times)
