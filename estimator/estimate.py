@@ -6,13 +6,17 @@ from aggregator.tally import Tally
 from client_sdk.mechanisms import (
     BlockHadamardResponse,
     CountMeanSketch,
+    DBitFlip,
     Exponential,
     GeneralizedRandomizedResponse,
     HadamardCountMeanSketch,
     HadamardResponse,
     HierarchicalHistogram,
     LocalHashing,
+    Loloha,
     Mechanism,
+    MemoizedGeneralizedRandomizedResponse,
+    MemoizedUnary,
     MultiHotUnary,
     NumberGrid,
     OneBitMean,
@@ -25,6 +29,7 @@ from client_sdk.mechanisms import (
 )
 from estimator.estimates import Estimates
 from estimator.inversion import (
+    asked_by_cohort,
     blocks,
     candidates,
     distribution,
@@ -50,7 +55,9 @@ INVERSIONS: tuple[tuple[tuple[type, ...], Inversion], ...] = (
         ),
         shares.estimates,
     ),
-    ((LocalHashing, HadamardResponse), hashed.estimates),
+    ((MemoizedGeneralizedRandomizedResponse, MemoizedUnary), shares.estimates),
+    ((DBitFlip,), asked_by_cohort.estimates),
+    ((LocalHashing, HadamardResponse, Loloha), hashed.estimates),
     ((OneBitMean, NumberGrid), means.estimates),
     ((SquareWave,), distribution.estimates),
     ((HierarchicalHistogram,), tree.estimates),

@@ -8,7 +8,7 @@ An interval is built for the support probability and both ends go through the in
 never enters a binomial formula. Intervals may stick out of [0, 1]; they are not recentred.
 Wilson, "Probable Inference" (1927); Clopper and Pearson (1934); Brown, Cai, DasGupta,
 "Interval Estimation for a Binomial Proportion" (2001). Every function takes counts as scalars or
-arrays and returns arrays of that shape.
+arrays and returns arrays of that shape; the number of reports behind each may be an array, too.
 """
 
 import math
@@ -22,6 +22,7 @@ from scipy import optimize, stats
 from estimator.debias import Channel, Floats
 
 Method = Literal["wilson", "clopper_pearson", "wald"]
+Reports = int | NDArray[np.int64]
 
 
 def normal_quantile(level: float, cells: int = 1) -> float:
@@ -29,13 +30,13 @@ def normal_quantile(level: float, cells: int = 1) -> float:
     return float(stats.norm.isf((1 - level) / cells / 2))
 
 
-def standard_error_population(counts: ArrayLike, n: int, channel: Channel) -> Floats:
+def standard_error_population(counts: ArrayLike, n: Reports, channel: Channel) -> Floats:
     """Return sqrt(lam (1 - lam) / n) / |gap| at lam = counts / n, for n >= 1 reports."""
     lam = np.asarray(counts, np.float64) / n
     return np.sqrt(lam * (1 - lam) / n) / abs(channel.gap)
 
 
-def standard_error_reporters(counts: ArrayLike, n: int, channel: Channel) -> Floats:
+def standard_error_reporters(counts: ArrayLike, n: Reports, channel: Channel) -> Floats:
     """Return the error due to noise alone, at the estimated share clipped to [0, 1]."""
     share = np.clip(channel.invert(np.asarray(counts, np.float64) / n), 0, 1)
     return np.sqrt(variance_reporters(share, n, channel))
@@ -68,7 +69,7 @@ def variance_population(share: ArrayLike, n: float, channel: Channel) -> Floats:
     return lam * (1 - lam) / (n * channel.gap**2)
 
 
-def variance_reporters(share: ArrayLike, n: float, channel: Channel) -> Floats:
+def variance_reporters(share: ArrayLike, n: float | NDArray[np.int64], channel: Channel) -> Floats:
     """Return the variance of the estimate when exactly n * share reporters hold the value."""
     f = np.asarray(share, np.float64)
     own = channel.p_true * (1 - channel.p_true)
@@ -97,7 +98,7 @@ def collision_variance(
 
 def interval(
     counts: ArrayLike,
-    n: int,
+    n: Reports,
     channel: Channel,
     *,
     level: float,
@@ -121,7 +122,7 @@ def interval(
     return ends if channel.gap > 0 else (ends[1], ends[0])
 
 
-def _wilson(counts: Floats, n: int, alpha: float) -> tuple[Floats, Floats]:
+def _wilson(counts: Floats, n: Reports, alpha: float) -> tuple[Floats, Floats]:
     z = float(stats.norm.isf(alpha / 2))
     lam = counts / n
     centre = (lam + z * z / (2 * n)) / (1 + z * z / n)
@@ -129,7 +130,7 @@ def _wilson(counts: Floats, n: int, alpha: float) -> tuple[Floats, Floats]:
     return centre - half, centre + half
 
 
-def _clopper_pearson(counts: Floats, n: int, alpha: float) -> tuple[Floats, Floats]:
+def _clopper_pearson(counts: Floats, n: Reports, alpha: float) -> tuple[Floats, Floats]:
     # At the ends the beta law degenerates; its limits there are 0 and 1.
     low = np.where(counts > 0, stats.beta.ppf(alpha / 2, np.maximum(counts, 1), n - counts + 1), 0)
     spare = np.maximum(n - counts, 1)
@@ -137,7 +138,7 @@ def _clopper_pearson(counts: Floats, n: int, alpha: float) -> tuple[Floats, Floa
     return low, high
 
 
-def _wald(counts: Floats, n: int, alpha: float) -> tuple[Floats, Floats]:
+def _wald(counts: Floats, n: Reports, alpha: float) -> tuple[Floats, Floats]:
     lam = counts / n
     half = float(stats.norm.isf(alpha / 2)) * np.sqrt(lam * (1 - lam) / n)
     return lam - half, lam + half
@@ -147,7 +148,7 @@ _BINOMIAL = {"wilson": _wilson, "clopper_pearson": _clopper_pearson, "wald": _wa
 
 
 def significant(
-    counts: ArrayLike, n: int, channel: Channel, *, level: float, cells: int = 1
+    counts: ArrayLike, n: Reports, channel: Channel, *, level: float, cells: int = 1
 ) -> NDArray[np.bool_]:
     """Return which counts could hardly come from reporters of whom nobody holds the value.
 

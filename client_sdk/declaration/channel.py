@@ -34,7 +34,8 @@ def channel_from(
         RegistryError: A key is missing, unknown or breaks its rule.
     """
     memoize = _memoize(table)
-    key, chosen, name, options = _chosen(table, encodes, domain, epsilon, memoize is not None)
+    key, chosen, asked, options = _chosen(table, encodes, domain, epsilon)
+    name = asked if memoize is None else MEMOIZED.get(asked, asked)
     if CATALOGUE.get(name, Rappor).encodes != encodes:
         able = sorted(each.name for each in CATALOGUE.values() if each.encodes == encodes)
         raise table.fail(key, f"must be one of {', '.join(able)} for this type", chosen)
@@ -52,6 +53,8 @@ def channel_from(
         rule = f"works with {', '.join(able) or 'no mechanism'} here; {name} remembers nothing"
         raise table.fail("memoize", rule, name)
     try:
+        if asked != name:  # what is to be remembered must be able to take the values, too
+            build(asked, declared._replace(epsilon=epsilon, options={}))
         mechanism = build(name, declared)
     except OptionError as error:
         raise table.fail(f"{key}.{error.option}", error.rule, error.value) from error
@@ -61,7 +64,7 @@ def channel_from(
 
 
 def _chosen(
-    table: Table, encodes: str, domain: dict[str, Any], epsilon: Decimal, memoized: bool
+    table: Table, encodes: str, domain: dict[str, Any], epsilon: Decimal
 ) -> tuple[str, Any, str, dict[str, Any]]:
     """Return the key that says which mechanism it is, what it says, the name and the options."""
     if encodes == "string" and "mechanism" not in table.values:
@@ -77,7 +80,7 @@ def _chosen(
     options = _options(inner)
     if "most" in domain:
         options["most"] = domain["most"]
-    return "mechanism", chosen, MEMOIZED.get(name, name) if memoized else name, options
+    return "mechanism", chosen, name, options
 
 
 def _default(encodes: str, domain: dict[str, Any], epsilon: Decimal) -> str:
@@ -124,6 +127,13 @@ def _within(
             "memoize.epsilon_permanent",
             f"must be at least what the remembered noise realises, {written_up(permanent)}",
             memoize.epsilon_permanent,
+        )
+    memories = mechanism.most_memories
+    if memoize is not None and memories is not None and memoize.distinct_values > memories:
+        raise table.fail(
+            "memoize.distinct_values",
+            f"must be at most {memories}: a device never needs more memories of {mechanism.name}",
+            memoize.distinct_values,
         )
     if mechanism.epsilon > epsilon:
         raise table.fail(

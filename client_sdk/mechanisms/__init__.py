@@ -12,6 +12,7 @@ from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.base import POSITIONS, Encoding, Mechanism, Value
 from client_sdk.mechanisms.block_hadamard_response import BlockHadamardResponse
 from client_sdk.mechanisms.count_mean_sketch import CountMeanSketch
+from client_sdk.mechanisms.d_bit_flip import DBitFlip
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.discrete_laplace import DiscreteLaplace
 from client_sdk.mechanisms.exponential import Exponential
@@ -23,6 +24,15 @@ from client_sdk.mechanisms.local_hashing import (
     BinaryLocalHashing,
     LocalHashing,
     OptimizedLocalHashing,
+)
+from client_sdk.mechanisms.loloha import Loloha
+from client_sdk.mechanisms.memoized_generalized_randomized_response import (
+    MemoizedGeneralizedRandomizedResponse,
+)
+from client_sdk.mechanisms.memoized_unary import (
+    MemoizedOptimizedUnary,
+    MemoizedSymmetricUnary,
+    MemoizedUnary,
 )
 from client_sdk.mechanisms.multi_hot_unary import MultiHotUnary
 from client_sdk.mechanisms.number_grid import NumberGrid
@@ -53,6 +63,11 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
         Piecewise,
         DiscreteLaplace,
         SquareWave,
+        MemoizedGeneralizedRandomizedResponse,
+        MemoizedSymmetricUnary,
+        MemoizedOptimizedUnary,
+        Loloha,
+        DBitFlip,
         HierarchicalHistogram,
         CountMeanSketch,
         HadamardCountMeanSketch,
@@ -62,7 +77,12 @@ CATALOGUE: Mapping[str, type[Mechanism]] = {
     )
 }
 
-MEMOIZED: Mapping[str, str] = {}
+MEMOIZED: Mapping[str, str] = {
+    RandomizedResponse.name: MemoizedGeneralizedRandomizedResponse.name,
+    GeneralizedRandomizedResponse.name: MemoizedGeneralizedRandomizedResponse.name,
+    SymmetricUnary.name: MemoizedSymmetricUnary.name,
+    OptimizedUnary.name: MemoizedOptimizedUnary.name,
+}
 """Names of the two-stage forms that `memoize` selects, by the names of what they remember."""
 
 __all__ = [
@@ -72,6 +92,7 @@ __all__ = [
     "BinaryLocalHashing",
     "BlockHadamardResponse",
     "CountMeanSketch",
+    "DBitFlip",
     "Declared",
     "DiscreteLaplace",
     "Encoding",
@@ -81,7 +102,12 @@ __all__ = [
     "HadamardResponse",
     "HierarchicalHistogram",
     "LocalHashing",
+    "Loloha",
     "Mechanism",
+    "MemoizedGeneralizedRandomizedResponse",
+    "MemoizedOptimizedUnary",
+    "MemoizedSymmetricUnary",
+    "MemoizedUnary",
     "MultiHotUnary",
     "NumberGrid",
     "OneBitMean",

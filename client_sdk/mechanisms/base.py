@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, Self
 
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms.declared import Declared
+from client_sdk.mechanisms.thresholds import multiple
 from client_sdk.randomness import Coin
 
 Value = int | str
@@ -106,6 +107,22 @@ class Mechanism(ABC):
         included (reference 10.3). Without memoization it is the loss of a response.
         """
         return self.epsilon
+
+    @property
+    def most_memories(self) -> int | None:
+        """Most permanent responses that one device can ever need; None: there is no most."""
+        return self.domain
+
+    def epsilon_of(self, reports: int) -> Decimal:
+        """Return the exact loss of so many reports of one value that does not change.
+
+        With fresh noise losses add up. Remembered noise is shared by all reports, which loses
+        less in the long run and may lose more than the sum at first (reference 10.3).
+
+        Args:
+            reports: At least 1.
+        """
+        return multiple(self.epsilon, reports)
 
     @abstractmethod
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:

@@ -29,7 +29,6 @@ from client_sdk.mechanisms.thresholds import (
     INFINITE,
     Real,
     ceil_threshold,
-    checked_epsilon,
     checked_probability,
     exact,
     exponential,
@@ -39,6 +38,7 @@ from client_sdk.mechanisms.thresholds import (
     part,
     probability,
 )
+from client_sdk.mechanisms.two_stage import BitStages, checked_epsilons
 from client_sdk.randomness import ONE, Coin
 
 MAX_BITS = 4096
@@ -116,15 +116,17 @@ class Rappor(Mechanism):
         )
 
     def _state_the_law(self) -> None:
-        p, q = probability(self.report_if_zero), probability(self.report_if_one)
-        set_, unset = probability(self.one_if_set), probability(self.one_if_unset)
-        self.p_true = set_ * q + (1 - set_) * p
-        self.p_false = unset * q + (1 - unset) * p
+        self.stages = stages = BitStages(
+            probability(self.one_if_set),
+            probability(self.one_if_unset),
+            probability(self.report_if_one),
+            probability(self.report_if_zero),
+        )
+        self.p_true, self.p_false = stages.p_true, stages.p_false
+        self.epsilon = self.epsilon_of(1)
         # Two values can differ in at most this many bits each way.
         apart = _most_apart(self.cells, self.hashes)
-        self.epsilon = log_ratio(
-            (self.p_true * (1 - self.p_false)) ** apart, (self.p_false * (1 - self.p_true)) ** apart
-        )
+        set_, unset = stages.set, stages.unset
         self.epsilon_permanent = log_ratio(
             (set_ * (1 - unset)) ** apart, (unset * (1 - set_)) ** apart
         )
@@ -156,12 +158,7 @@ class Rappor(Mechanism):
             ParameterError: epsilon does not stay below epsilon_permanent, or no p and q reach
                 it.
         """
-        one, permanent = checked_epsilon(epsilon), checked_epsilon(epsilon_permanent)
-        if one >= permanent:
-            raise ParameterError(
-                "epsilon of one report must be below epsilon_permanent, got "
-                f"epsilon={epsilon}, epsilon_permanent={epsilon_permanent}"
-            )
+        one, permanent = checked_epsilons(epsilon, epsilon_permanent)
         apart = _most_apart(bits, hashes)
         if f is None:
             f = Fraction(2) / (1 + Fraction(exponential(part(permanent, 2 * apart))))
@@ -183,6 +180,11 @@ class Rappor(Mechanism):
         if p == 0 or q == 1:
             return INFINITE
         return log_ratio(max(q / p, (1 - p) / (1 - q)) ** self.cells, Fraction(1))
+
+    def epsilon_of(self, reports: int) -> Decimal:
+        apart = _most_apart(self.cells, self.hashes)
+        numerator, denominator = self.stages.ratio_of(reports)
+        return log_ratio(numerator**apart, denominator**apart)
 
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         cells: set[int] = set()

@@ -67,6 +67,11 @@ def part(epsilon: Decimal, count: int) -> Decimal:
     return _DOWN.divide(epsilon, Decimal(count))
 
 
+def multiple(epsilon: Decimal, count: int) -> Decimal:
+    """Return count * epsilon to 60 digits, rounded up."""
+    return _UP.multiply(epsilon, Decimal(count))
+
+
 def exponential(exponent: Decimal) -> Decimal:
     """Return e**exponent to 60 digits."""
     return exponent.exp(Context(prec=_DIGITS))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.tally import Tally
-from client_sdk.mechanisms import HadamardResponse, LocalHashing
+from client_sdk.mechanisms import HadamardResponse, LocalHashing, Loloha
 from client_sdk.mechanisms.linear_hashing import LinearHashing
 from estimator.estimates import Estimates
 from estimator.hadamard import supports_by_signs
@@ -22,16 +22,19 @@ Counts = NDArray[np.int64]
 def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
     """Estimate the shares of a closed domain whose values are hashed."""
     mechanism = metric.mechanism
-    assert isinstance(mechanism, LocalHashing | HadamardResponse)
-    return shares.from_supports(metric, supports(mechanism, tally.counts[0]), tally.n, level)
+    assert isinstance(mechanism, LocalHashing | HadamardResponse | Loloha)
+    # Where a cohort is a seed, its cells follow those of the one before.
+    found = supports(mechanism, tally.counts.reshape(-1))
+    return shares.from_supports(metric, found, tally.n, level)
 
 
-def supports(mechanism: LocalHashing | HadamardResponse, counts: Counts) -> Counts:
+def supports(mechanism: LocalHashing | HadamardResponse | Loloha, counts: Counts) -> Counts:
     """Return how many reports support each value.
 
     Args:
         mechanism: Their channel.
-        counts: Of its cells, shape (..., cells); leading axes are collections of their own.
+        counts: Of its cells, those of all cohorts in a row, shape (..., cells); leading axes are
+            collections of their own.
 
     Returns:
         Shape (..., domain).
@@ -39,7 +42,7 @@ def supports(mechanism: LocalHashing | HadamardResponse, counts: Counts) -> Coun
     domain = mechanism.domain
     if isinstance(mechanism, HadamardResponse):
         return supports_by_signs(counts)[..., 1 : domain + 1]
-    if mechanism.cells_per_seed > 2:
+    if mechanism.hashing.size > 2:
         return _supports_by_digits(mechanism.hashing, counts)[..., :domain]
     # Seed s is the vector of the ones of s + 1, as it were column s + 1; column 0 is no seed.
     width = [(0, 0)] * (counts.ndim - 1)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk import Registry, RegistryError, load, loads
+from client_sdk.mechanisms.thresholds import micro
 from client_sdk.metric import FOREVER
 from client_sdk.registry import Window
 
@@ -63,6 +64,9 @@ KINDS = {
     "number": {"range": "[0, 10]", "buckets": "5", "missing": "0"},
     "string": {"memoize": "{ epsilon_permanent = 4, distinct_values = 2 }"},
 }
+
+
+MEMORY = "{ epsilon_permanent = 4, distinct_values = 2 }"
 
 
 def text(kind: str = "category", name: str = "m", **keys: str | None) -> str:
@@ -300,6 +304,65 @@ BROKEN = [
     ("string", {"candidates": '["\\u00e9", "e\\u0301"]'}, "candidates", "distinct in Unicode NFC"),
     ("string", {"missing": "1"}, "missing", "must be a text"),
     ("string", {"mechanism": '"optimized_unary"'}, "mechanism", "rappor for this type"),
+    ("category", {"mechanism": '"loloha"'}, "memoize", "is required: loloha remembers"),
+    ("category", {"memoize": MEMORY, "epsilon": "4"}, "mechanism", "must be below"),
+    (
+        "category",
+        {"memoize": MEMORY.replace("2", "4")},
+        "memoize.distinct_values",
+        "must be at most 3: a device never needs more memories of memoized_generalized",
+    ),
+    (
+        "category",
+        {"memoize": MEMORY.replace("2", "3"), "mechanism": '{ name = "loloha", cells = 2 }'},
+        "memoize.distinct_values",
+        "must be at most 2",
+    ),
+    (
+        "category",
+        {
+            "memoize": "{ epsilon_permanent = 1, distinct_values = 3 }",
+            "mechanism": '{ name = "d_bit_flip", bits = 1 }',
+        },
+        "memoize.distinct_values",
+        "must be at most 2",
+    ),
+    (
+        "category",
+        {"memoize": MEMORY, "mechanism": '"randomized_response"'},
+        "mechanism",
+        "needs exactly two values",
+    ),
+    (
+        "category",
+        {
+            "memoize": MEMORY,
+            "mechanism": '{ name = "symmetric_unary", p_true = 0.6, p_false = 0.4 }',
+        },
+        "mechanism.p_true",
+        "is not a known key",
+    ),
+    (
+        "category",
+        {"memoize": MEMORY, "mechanism": '{ name = "loloha", cells = 6 }'},
+        "mechanism.cells",
+        "prime or a power of two, as 7 is",
+    ),
+    (
+        "category",
+        {
+            "memoize": "{ epsilon_permanent = 1, distinct_values = 2 }",
+            "mechanism": '{ name = "d_bit_flip", bits = 4 }',
+        },
+        "mechanism",
+        "bits must lie in 1..3",
+    ),
+    (
+        "category",
+        {"memoize": MEMORY, "mechanism": '"d_bit_flip"'},
+        "mechanism",
+        "sends what it remembers",
+    ),
 ]
 
 
@@ -393,6 +456,35 @@ def test_a_window_must_cover_the_worst_case(keys: dict[str, str], days: int, wor
         "project.window",
         f"adds up to {worst}",
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "mechanism", "name"),
+    [
+        ("boolean", None, "memoized_generalized_randomized_response"),
+        ("boolean", '"randomized_response"', "memoized_generalized_randomized_response"),
+        ("category", None, "memoized_generalized_randomized_response"),
+        ("number", None, "memoized_generalized_randomized_response"),
+        ("ordinal", '"symmetric_unary"', "memoized_symmetric_unary"),
+        ("category", '"optimized_unary"', "memoized_optimized_unary"),
+        ("category", '"memoized_optimized_unary"', "memoized_optimized_unary"),
+        ("number", '"loloha"', "loloha"),
+    ],
+)
+def test_memoize_selects_the_form_that_remembers(
+    kind: str, mechanism: str | None, name: str
+) -> None:
+    registry = text(kind, memoize=MEMORY, mechanism=mechanism, starts=None, expires=None)
+    metric = loads(registry).metrics["m"]
+    assert metric.mechanism.name == name and metric.endless
+    assert metric.mechanism.epsilon <= 1
+    assert metric.charge == micro(metric.mechanism.epsilon_permanent or Decimal(0), 2) <= 8_000_000
+
+
+def test_a_long_list_is_remembered_bit_by_bit() -> None:
+    many = ", ".join(f'"value {number}"' for number in range(30))
+    metric = loads(text(values=f'[{many}, "c"]', memoize=MEMORY)).metrics["m"]
+    assert metric.mechanism.name == "memoized_optimized_unary"
 
 
 def test_a_window_leaves_memoized_metrics_out() -> None:
