@@ -19,6 +19,7 @@ from typing import Any
 from client_sdk import Registry, load
 from client_sdk.changes import changes
 from client_sdk.errors import RegistryError, UnreadableRegistry
+from client_sdk.mechanisms import Mechanism
 from client_sdk.metric import Metric
 from client_sdk.review import Finding, covering_changes, error_of_a_rare_value, review, yearly
 from sottovoce.table import table
@@ -114,6 +115,7 @@ def _explained(metric: Metric, devices: int) -> dict[str, Any]:
         "mechanism": mechanism.name,
         "epsilon": float(mechanism.epsilon),
         "epsilon_permanent": None if permanent is None else float(permanent),
+        **({} if metric.memoize is None else {"epsilon_of_reports": _of_reports(mechanism)}),
         "share": metric.share(metric.starts) / 1e6,
         "share_covering_changes": None if changes is None else changes / 1e6,
         "yearly": yearly(metric) / 1e6,
@@ -127,6 +129,11 @@ def _explained(metric: Metric, devices: int) -> dict[str, Any]:
             metric, devices * float(metric.inclusion)
         ),
     }
+
+
+def _of_reports(mechanism: Mechanism) -> dict[str, float]:
+    """Return what so many reports of one value lose, which no sum of single losses says."""
+    return {str(reports): float(mechanism.epsilon_of(reports)) for reports in (1, 7, 30)}
 
 
 def _print(registry: Registry, explained: list[dict[str, Any]], devices: int) -> None:

@@ -75,6 +75,11 @@ def test_only_values_with_a_cell_or_bit_of_their_own_are_judged_exactly():
     assert not any(evidence.is_exact(name, "multi_select") for name in CATALOGUE)
     assert not evidence.is_exact(None, "category")
     assert evidence.independent_values("rappor", 9) is None
+    # With memory, a yes/no question is one of two cells.
+    assert evidence.independent_values("memoized_generalized_randomized_response", 9) == 8
+    assert evidence.independent_values("memoized_symmetric_unary", 9) == 9
+    assert evidence.independent_values("loloha", 9) is None
+    assert evidence.independent_values("d_bit_flip", 9) is None
 
 
 def test_options_that_are_chosen_together_raise_no_alarm():

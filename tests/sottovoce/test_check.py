@@ -166,3 +166,23 @@ def test_a_broken_file_is_named_whichever_of_the_two_it_is(
     for arguments in ([good, "--against", broken], [broken, "--against", good], [good, broken]):
         assert main(["check", *arguments]) == 2
         assert f"{broken}: schema: is required" in capsys.readouterr().err
+
+
+def test_what_many_reports_of_a_remembered_value_lose_is_said(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    """Reference 10.3, L-GRR at epsilon 0.5 of 4 over 100 values: 1.2335 for two, more than 2 x 0.5,
+    and 3.9127 for seven."""
+    values = ", ".join(f'"{number}"' for number in range(99))
+    memory = "memoize = { epsilon_permanent = 4.0, distinct_values = 2 }\n"
+    text = GOOD.replace('"light", "dark"', values).replace("epsilon = 1.0\n", "epsilon = 0.5\n")
+    chosen = memory + 'mechanism = "generalized_randomized_response"\nepoch'
+    assert main(["check", write(text.replace("epoch", chosen, 1)), "--json"]) == 0
+    (metric,) = json.loads(capsys.readouterr().out)["metrics"]
+    assert metric["mechanism"] == "memoized_generalized_randomized_response"
+    assert list(metric["epsilon_of_reports"]) == ["1", "7", "30"]
+    assert metric["epsilon_of_reports"]["1"] == metric["epsilon"] == pytest.approx(0.5)
+    assert metric["epsilon_of_reports"]["7"] == pytest.approx(3.912684, abs=1e-6)
+    assert metric["epsilon_of_reports"]["30"] <= metric["epsilon_permanent"]
+    assert main(["check", write(GOOD), "--json"]) == 0
+    assert "epsilon_of_reports" not in json.loads(capsys.readouterr().out)["metrics"][0]
