@@ -197,25 +197,30 @@ def describe(metric: Metric, pair: tuple[object, object], draws: list[list[Respo
     Of a cell: how often it is the one value's alone and the other's alone, and its index in the
     first report.
     Of bit vectors: the bits of the one value's cells, of the other value's, and the number of all
-    further ones. Reports of one draw are summed. (Leaks through a single further bit are the
-    exact audit's.)
+    further ones; cells that a value has in other cohorts only stay 0. Reports of one draw are
+    summed. (Leaks through a single further bit are the exact audit's.)
     """
     mechanism = metric.mechanism
     encoded = [metric.encode(value)[0] for value in pair]
     if mechanism.kind == "cell":
         return _cell_rows(mechanism, encoded, draws)
-    own: dict[int, tuple[int, ...]] = {}
+    cohorts = {cohort for each in draws for cohort, _ in each}
+    own = {
+        cohort: (mechanism.cells_for(encoded[0], cohort), mechanism.cells_for(encoded[1], cohort))
+        for cohort in cohorts
+    }
+    most = [max(len(cells[side]) for cells in own.values()) for side in (0, 1)]
+    places = {
+        cohort: [*one, *[None] * (most[0] - len(one)), *other, *[None] * (most[1] - len(other))]
+        for cohort, (one, other) in own.items()
+    }
     rows = []
     for each in draws:
-        row: list[int] | None = None
+        row = [0] * (sum(most) + 1)
         for cohort, response in each:
-            if cohort not in own:
-                own[cohort] = tuple(
-                    c for value in encoded for c in mechanism.cells_for(value, cohort)
-                )
-            bits = [response >> cell & 1 for cell in own[cohort]]
-            bits.append(_others(mechanism, response, own[cohort]))
-            row = bits if row is None else [x + y for x, y in zip(row, bits, strict=True)]
+            bits = [0 if cell is None else response >> cell & 1 for cell in places[cohort]]
+            bits.append(_others(mechanism, response, own[cohort][0] + own[cohort][1]))
+            row = [x + y for x, y in zip(row, bits, strict=True)]
         rows.append(row)
     return np.array(rows, np.int64)
 

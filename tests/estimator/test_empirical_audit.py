@@ -186,15 +186,23 @@ def test_an_excess_in_the_last_of_64_bits_is_left_to_the_exact_audit():
     assert lower_bound(responses(broken, 0), responses(broken, 1), 20_000, SURE).epsilon < 1
 
 
-def memoized(metric: Metric, value: str, reports: int) -> Callable[[int], Rows]:
+def memoized(
+    metric: Metric, value: str, reports: int, remember: bool = True
+) -> Callable[[int], Rows]:
     """Reports of one value from devices with fresh secrets, by the recorder's own functions."""
     pair, coin = real_reports.hardest_pair(metric), Coin()
+    encoded, _ = metric.encode(value)
 
     def device() -> list[tuple[int, int]]:
         secret = os.urandom(32)
         cohort = device_cohort(secret, metric)
-        permanent = permanent_response(secret, metric, value, cohort)
-        return [(cohort, metric.mechanism.instantaneous(permanent, coin)) for _ in range(reports)]
+
+        def memory() -> int:
+            if remember:
+                return permanent_response(secret, metric, encoded, cohort)
+            return metric.mechanism.permanent(encoded, cohort, coin)
+
+        return [(cohort, metric.mechanism.instantaneous(memory(), coin)) for _ in range(reports)]
 
     return lambda n: real_reports.describe(metric, pair, [device() for _ in range(n)])
 
@@ -204,6 +212,32 @@ def test_endlessly_many_reports_of_one_value_stay_below_epsilon_permanent():
     one, other = map(str, real_reports.hardest_pair(metric))
     found = lower_bound(memoized(metric, one, 64), memoized(metric, other, 64), 3000, SURE)
     assert 0.8 < found.epsilon <= 4 < found.reach
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        '"symmetric_unary"',
+        '"optimized_unary"',
+        '"generalized_randomized_response"',
+        '{ name = "loloha", cells = 2 }',
+        '{ name = "d_bit_flip", bits = 4 }',
+        '{ name = "d_bit_flip", bits = 1 }',
+    ],
+)
+def test_many_reports_of_a_value_of_a_list_stay_below_epsilon_permanent(mechanism):
+    """Where a cohort says which cells are a value's, each device is read by its own. Noise that is
+    drawn anew in every report is caught."""
+    epsilon = "1.5" if "d_bit_flip" in mechanism else "1.0"
+    keys = f"epsilon = {epsilon}\nmechanism = {mechanism}\n"
+    keys += "memoize = { epsilon_permanent = 1.5, distinct_values = 2 }\n"
+    text = REGISTRY.replace('"light", "dark",', '"light", "dark", "sepia", "blue",')
+    metric = loads(text.replace("epsilon = 1.0\n", keys, 1)).metrics["theme"]
+    one, other = map(str, real_reports.hardest_pair(metric))
+    found = lower_bound(memoized(metric, one, 16), memoized(metric, other, 16), 2500, SURE)
+    assert found.epsilon <= 1.5 < found.reach
+    forgetful = [memoized(metric, value, 16, remember=False) for value in (one, other)]
+    assert lower_bound(*forgetful, 2500, SURE).epsilon > 1.5
 
 
 def redrawn(self: Recorder, connection: object, metric: Metric, value: str, cohort: int) -> int:
