@@ -20,6 +20,10 @@ MOST_EQUAL = 26
 with 1/256 lies below 2**-64."""
 STARTUP_BYTES = 1024
 _REPEATED = re.compile(rb"(.)\1{%d}" % (REPETITIONS - 1), re.DOTALL)
+_STRIDE = REPETITIONS // 3
+_STUCK = "the system's random generator repeats itself: it is stuck"
+_BIASED = "the system's random generator favours one value: it is broken"
+_from_bytes = int.from_bytes
 
 
 class CheckedSource:
@@ -42,21 +46,18 @@ class CheckedSource:
         Raises:
             NoRandomness: The source fails or looks broken. There is no fallback.
         """
-        tests: _Tests | None = getattr(self._threads, "tests", None)
-        if tests is None:
-            tests = self._threads.tests = _Tests()
-            tests.see(self._draw(STARTUP_BYTES))
-        drawn = self._draw(count)
-        tests.see(drawn)
-        return drawn
-
-    def _draw(self, count: int) -> bytes:
+        try:
+            see: Callable[[bytes], None] = self._threads.see
+        except AttributeError:
+            see = self._threads.see = _Tests().see
+            self(STARTUP_BYTES)
         try:
             drawn = self._source(count)
         except (OSError, NotImplementedError) as error:
             raise NoRandomness(f"the system gives no random bytes: {error}") from error
         if len(drawn) != count:
             raise NoRandomness(f"the system gave {len(drawn)} random bytes instead of {count}")
+        see(drawn)
         return drawn
 
 
@@ -64,9 +65,10 @@ class _Tests:
     """Both tests over one stream of bytes."""
 
     def __init__(self) -> None:
-        self._run = b""
-        self._first: int | None = None
-        self._seen = 0
+        self._last = -1
+        self._run = 0
+        self._first = 0
+        self._seen = WINDOW
         self._equal = 0
 
     def see(self, drawn: bytes) -> None:
@@ -75,28 +77,54 @@ class _Tests:
         Raises:
             NoRandomness: A test fails.
         """
-        self._count_repetitions(drawn)
-        self._weigh_windows(drawn)
-
-    def _count_repetitions(self, drawn: bytes) -> None:
-        together = self._run + drawn
-        if _REPEATED.search(together):
-            raise NoRandomness("the system's random generator repeats itself: it is stuck")
-        last = together[-1:]
-        self._run = together[len(together.rstrip(last)) :]
+        count = len(drawn)
+        if not count:
+            return
+        if drawn[0] == self._last:
+            self._run += count - len(drawn.lstrip(drawn[:1]))
+            if self._run >= REPETITIONS:
+                raise NoRandomness(_STUCK)
+        if count >= REPETITIONS and may_repeat(drawn) and _REPEATED.search(drawn):
+            raise NoRandomness(_STUCK)
+        if count > 1 and drawn[-1] == drawn[-2]:
+            run = count - len(drawn.rstrip(drawn[-1:]))
+        else:
+            run = 1
+        if run < count or drawn[0] != self._last:  # else counted at the start
+            self._last = drawn[-1]
+            self._run = run
+        seen = self._seen + count
+        if seen < WINDOW:  # the usual draw is short
+            self._seen = seen
+            if self._first in drawn:
+                self._equal += drawn.count(self._first)
+                if self._equal >= MOST_EQUAL:
+                    raise NoRandomness(_BIASED)
+        else:
+            self._weigh_windows(drawn)
 
     def _weigh_windows(self, drawn: bytes) -> None:
-        at = 0
-        while at < len(drawn):
-            if self._first is None:
-                self._first, self._seen, self._equal = drawn[at], 1, 0
+        first, seen, equal = self._first, self._seen, self._equal
+        at, count = 0, len(drawn)
+        while at < count:
+            if seen == WINDOW:
+                first, seen, equal = drawn[at], 1, 0
                 at += 1
-                continue
-            part = drawn[at : at + WINDOW - self._seen]
-            self._equal += part.count(self._first)
-            self._seen += len(part)
-            at += len(part)
-            if self._equal >= MOST_EQUAL:
-                raise NoRandomness("the system's random generator favours one value: it is broken")
-            if self._seen == WINDOW:
-                self._first = None
+            end = at + WINDOW - seen
+            equal += drawn.count(first, at, end)
+            if equal >= MOST_EQUAL:
+                raise NoRandomness(_BIASED)
+            at, seen = end, WINDOW
+        self._first, self._seen, self._equal = first, seen - (at - count), equal
+
+
+def may_repeat(drawn: bytes) -> bool:
+    """Say whether `drawn` may hold REPETITIONS equal bytes in a row; False is certain.
+
+    Of that many bytes in a row three lie on the stride, where two neighbours in a row would then
+    not differ. Random bytes do so once in 65,536 places.
+    """
+    sample = drawn[::_STRIDE]
+    number = _from_bytes(sample, "little")
+    differ = number ^ number >> 8
+    return 0 in (differ | differ >> 8).to_bytes(len(sample), "little")

@@ -7,22 +7,27 @@ the Least Significant Bits for Differential Privacy", CCS 2012, for why floats l
 
 There is no pool in user space, so a forked or resumed process cannot repeat draws, and no
 fallback: if the operating system cannot give randomness the error ends the draw, and nothing
-is charged or sent.
+is charged or sent. What a decision needs is asked of the source in one go, for a question to the
+operating system costs more than the bytes.
 """
 
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from client_sdk.hashing import hmac_sha256
 from client_sdk.health import CheckedSource
 
 WORD_BITS = 64
+DIGIT_BITS = 8
 ONE = 1 << WORD_BITS
 """The threshold of a sure event."""
 
 Source = Callable[[int], bytes]
 """Gives the next n bytes of a random stream."""
+
+_from_bytes = int.from_bytes
 
 random_bytes = CheckedSource(os.urandom)
 """The operating system's CSPRNG, tested on the way; the only source outside tests."""
@@ -36,17 +41,27 @@ class Coin:
             key is for tests only: whoever can predict the source removes the noise.
         word_bits: Precision of thresholds; other values than 64 exist so that a test can
             enumerate every possible word.
+        digit_bits: Size of a word's first digit in `flip_bits`, below `word_bits`; with other
+            values than 8 the source must give bytes below 2**digit_bits for the digits.
     """
 
-    def __init__(self, source: Source = random_bytes, word_bits: int = WORD_BITS) -> None:
+    def __init__(
+        self,
+        source: Source = random_bytes,
+        word_bits: int = WORD_BITS,
+        digit_bits: int = DIGIT_BITS,
+    ) -> None:
         self._source = source
         self._word_bits = word_bits
         self._word_bytes = (word_bits + 7) // 8
         self._excess = 8 * self._word_bytes - word_bits
+        self._rest_bits = word_bits - digit_bits
+        self._rest_bytes = (self._rest_bits + 7) // 8
+        self._rest_excess = 8 * self._rest_bytes - self._rest_bits
 
     def word(self) -> int:
         """Return a uniform integer in [0, 2**64)."""
-        return int.from_bytes(self._source(self._word_bytes), "big") >> self._excess
+        return _from_bytes(self._source(self._word_bytes), "big") >> self._excess
 
     def bernoulli(self, threshold: int) -> bool:
         """Return True with probability exactly threshold / 2**64, threshold in [0, 2**64]."""
@@ -61,9 +76,9 @@ class Coin:
         span = 1 << self._word_bits
         if not 1 <= bound <= span:
             raise ValueError(f"bound must lie in 1..2**{self._word_bits}, got bound={bound}")
-        limit = span - span % bound
         word = self.word()
-        while word >= limit:
+        # Words below the last multiple of bound are taken; nearly all are even a bound below 2**64.
+        while word > span - bound and word >= span - span % bound:
             word = self.word()
         return word % bound
 
@@ -95,10 +110,12 @@ class Coin:
         """Send `width` bits through independent binary channels at once.
 
         Each output bit is 1 with probability if_one / 2**64 where `bits` has a 1, and
-        if_zero / 2**64 where it has a 0, independently of all others. Every lane compares a
-        word of its own with its threshold, most significant bit first; lanes leave when they
-        differ. How many rounds that takes depends on the random words only, not on `bits`
-        (unless just one of the thresholds is 2**64: such lanes need no draw).
+        if_zero / 2**64 where it has a 0, independently of all others.
+
+        Every lane compares a word of its own with both thresholds, and `bits` chooses between the
+        two outcomes in the end. A lane's first byte decides unless it equals a threshold's; only
+        then the rest of the word is looked at. So the work depends on thresholds and random
+        bytes, never on `bits`.
 
         Args:
             bits: Input, an integer below 2**width; bit i is lane i.
@@ -106,29 +123,44 @@ class Coin:
             if_one: Threshold of lanes that hold a 1, in [0, 2**64].
             if_zero: Threshold of lanes that hold a 0, in [0, 2**64].
         """
-        every = (1 << width) - 1
-        sure = 1 << self._word_bits
-        result = (bits if if_one == sure else 0) | (every & ~bits if if_zero == sure else 0)
-        undecided = every & ~result
-        lane_bytes = (width + 7) // 8
-        rounds_ahead = width.bit_length() + 3
-        chunk, left = 0, 0
-        for position in range(self._word_bits - 1, -1, -1):
-            if not undecided:
-                break
-            if not left:
-                left = min(rounds_ahead, position + 1)
-                chunk = int.from_bytes(self._source(lane_bytes * left), "little")
-                rounds_ahead = 3
-            word_bit = chunk & every
-            chunk >>= 8 * lane_bytes
-            left -= 1
-            threshold_bit = (bits if if_one >> position & 1 else 0) | (
-                every & ~bits if if_zero >> position & 1 else 0
-            )
-            result |= undecided & threshold_bit & ~word_bit
-            undecided &= ~(threshold_bit ^ word_bit)
-        return result
+        rest_bits = self._rest_bits
+        spare = self._rest_bytes * (1 + (width >> 7))  # twice the ties to expect, and one
+        drawn = self._source(width + 2 * spare)
+        digits = drawn[:width]
+        table, digit, rest = _split(if_one, rest_bits)
+        ones = int(digits.translate(table), 2)
+        if rest and digit in digits:
+            ones |= self._ties(digits, digit, rest, drawn[width : width + spare])
+        table, digit, rest = _split(if_zero, rest_bits)
+        zeros = int(digits.translate(table), 2)
+        if rest and digit in digits:
+            zeros |= self._ties(digits, digit, rest, drawn[width + spare :])
+        return zeros ^ (bits & (ones ^ zeros))
+
+    def _ties(self, digits: bytes, digit: int, rest: int, words: bytes) -> int:
+        """Return the lanes among those with this digit whose words go on below `rest`."""
+        size, last = self._rest_bytes, len(digits) - 1
+        missing = size * digits.count(digit) - len(words)
+        if missing > 0:
+            words += self._source(missing)
+        below, start = 0, 0
+        at = digits.find(digit)
+        while at >= 0:
+            if _from_bytes(words[start : start + size], "big") >> self._rest_excess < rest:
+                below |= 1 << last - at
+            at = digits.find(digit, at + 1)
+            start += size
+        return below
+
+
+@lru_cache(maxsize=64)
+def _split(threshold: int, rest_bits: int) -> tuple[bytes, int, int]:
+    """Return a threshold's first digit and its rest, after a table that compares bytes with it.
+
+    The table holds the digit "1" for each byte below the threshold's first, "0" for all others.
+    """
+    digit, rest = divmod(threshold, 1 << rest_bits)
+    return b"1" * digit + b"0" * (256 - digit), digit, rest
 
 
 class PrfStream:

@@ -146,7 +146,10 @@ class Mechanism(ABC):
         """
         if self.kind == "cell":
             return self.cells_for(value, cohort)[0]
-        return sum(1 << cell for cell in self.cells_for(value, cohort))
+        encoded = 0
+        for cell in self.cells_for(value, cohort):
+            encoded |= 1 << cell
+        return encoded
 
     def remembered_as(self, value: Value, cohort: int) -> str:
         """Name what a permanent response belongs to: values of one name share it."""

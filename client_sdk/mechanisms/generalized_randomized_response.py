@@ -81,6 +81,9 @@ class GeneralizedRandomizedResponse(Mechanism):
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         return (int(value),)
 
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        return int(value)
+
     def instantaneous(self, permanent: int, coin: Coin) -> int:
         # Both draws are made whatever the first one says, so that both paths do the same work.
         keep = coin.bernoulli(self.keep)

@@ -81,6 +81,9 @@ class RandomizedResponse(Mechanism):
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         return (0,) if value else ()
 
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        return 1 if value else 0
+
     def instantaneous(self, permanent: int, coin: Coin) -> int:
         return int(coin.bernoulli(self.yes_if_yes if permanent else self.yes_if_no))
 

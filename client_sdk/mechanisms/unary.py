@@ -79,6 +79,9 @@ class UnaryEncoding(Mechanism):
     def cells_for(self, value: Value, cohort: int) -> tuple[int, ...]:
         return (int(value),)
 
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        return 1 << int(value)
+
     def instantaneous(self, permanent: int, coin: Coin) -> int:
         return coin.flip_bits(permanent, self.cells, self.one_if_one, self.one_if_zero)
 

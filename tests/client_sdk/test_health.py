@@ -1,6 +1,8 @@
 """Health tests of the generator: broken ones are caught, and nothing is drawn from them."""
 
+import io
 import os
+import random
 from collections.abc import Callable
 from fractions import Fraction
 from math import comb
@@ -8,7 +10,14 @@ from math import comb
 import pytest
 
 from client_sdk.errors import NoRandomness
-from client_sdk.health import MOST_EQUAL, REPETITIONS, STARTUP_BYTES, WINDOW, CheckedSource
+from client_sdk.health import (
+    MOST_EQUAL,
+    REPETITIONS,
+    STARTUP_BYTES,
+    WINDOW,
+    CheckedSource,
+    may_repeat,
+)
 
 
 def tail(count: int) -> Fraction:
@@ -59,6 +68,65 @@ def test_a_generator_that_breaks_later_is_caught_within_nine_bytes() -> None:
     with pytest.raises(NoRandomness, match="stuck"):
         for _ in range(REPETITIONS):
             checked(1)
+
+
+def alarm(stream: bytes) -> int | None:
+    """The place of the byte at which SP 800-90B raises an alarm, worded byte by byte."""
+    run = seen = equal = 0
+    last = first = -1
+    for place, byte in enumerate(stream):
+        run = run + 1 if byte == last else 1
+        last = byte
+        if seen == 0:
+            first, equal = byte, 0
+        elif byte == first:
+            equal += 1
+        seen = (seen + 1) % WINDOW
+        if run >= REPETITIONS or equal >= MOST_EQUAL:
+            return place
+    return None
+
+
+def biased(chance: random.Random, length: int) -> bytes:
+    """A stream with runs of 1 to 9 equal bytes, from few or many values."""
+    values, stay = chance.choice([2, 16, 40, 256]), chance.choice([0.0, 0.3, 0.6])
+    stream = bytearray(chance.randrange(values) for _ in range(length))
+    for place in range(1, length):
+        if chance.random() < stay:
+            stream[place] = stream[place - 1]
+    return bytes(stream)
+
+
+@pytest.mark.parametrize("most", [1, 3, 9, 40, 200, 1500])
+def test_every_byte_is_tested_however_the_stream_is_cut(most: int) -> None:
+    chance = random.Random(most)
+    alarms = 0
+    for _ in range(60):
+        # What a process starts with is good, or the first draw would be the last.
+        stream = chance.randbytes(STARTUP_BYTES) + biased(chance, 2500)
+        expected = alarm(stream)
+        checked = CheckedSource(io.BytesIO(stream).read)
+        at = STARTUP_BYTES
+        while at < len(stream):
+            count = min(chance.randint(1, most), len(stream) - at)
+            if expected is not None and expected < at + count:
+                with pytest.raises(NoRandomness):
+                    checked(count)
+                alarms += 1
+                break
+            assert checked(count) == stream[at : at + count]
+            at += count
+    assert 10 < alarms < 60  # both happened
+
+
+@pytest.mark.parametrize("length", range(REPETITIONS, 40))
+def test_no_run_hides_between_the_bytes_that_are_compared_first(length: int) -> None:
+    plain = bytes(range(100, 100 + length))
+    assert not may_repeat(plain)
+    for start in range(length - REPETITIONS + 1):
+        for byte in (0, 7, 255):
+            end = start + REPETITIONS
+            assert may_repeat(plain[:start] + bytes([byte]) * REPETITIONS + plain[end:])
 
 
 @pytest.mark.parametrize("error", [OSError("no device"), NotImplementedError("no source")])

@@ -3,7 +3,7 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
 from math import comb
@@ -34,46 +34,91 @@ def scripted(script: bytes) -> Callable[[int], bytes]:
     return take
 
 
-def streams(length: int, alphabet: int) -> Iterator[bytes]:
-    """Every byte stream of a length over 0..alphabet-1."""
-    return map(bytes, product(range(alphabet), repeat=length))
+def words(width: int, digit_bits: int, rest_bits: int) -> list[bytes]:
+    """Every stream that `width` lanes of such small words can draw, all equally likely.
+
+    A digit for each lane, one spare rest for each threshold, and one for each further tie.
+    """
+    digits = [range(1 << digit_bits)] * width
+    rests = [[rest << 8 - rest_bits for rest in range(1 << rest_bits)]] * (2 * width)
+    return list(map(bytes, product(*digits, *rests)))
 
 
-@pytest.mark.parametrize("if_one", range(9))
-@pytest.mark.parametrize("if_zero", range(9))
-def test_flip_bits_of_one_lane_has_exactly_the_stated_probabilities(
-    if_one: int, if_zero: int
-) -> None:
-    # word_bits=3: a round takes one byte per lane byte, of which one lane uses the lowest bit.
+@pytest.mark.parametrize("bit", [0, 1])
+def test_flip_bits_of_one_lane_has_exactly_the_stated_probabilities(bit: int) -> None:
+    every = words(1, 2, 2)
+    for if_one, if_zero in product(range(17), repeat=2):
+        ones = sum(Coin(scripted(w), 4, 2).flip_bits(bit, 1, if_one, if_zero) for w in every)
+        assert 16 * ones == (if_one if bit else if_zero) * len(every)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 3, 4, 5, 509, 512, 514, 1019, 1020, 1023, 1024])
+def test_flip_bits_is_exact_with_digits_of_a_whole_byte(threshold: int) -> None:
+    # 10-bit words: 8 bits of digit, 2 of rest. The other threshold's spare is never looked at.
     for bit in (0, 1):
         ones = sum(
-            Coin(scripted(stream), 3).flip_bits(bit, 1, if_one, if_zero) for stream in streams(3, 2)
+            Coin(scripted(bytes([digit, rest << 6, rest << 6])), 10).flip_bits(
+                bit, 1, threshold if bit else 0, 0 if bit else threshold
+            )
+            for digit, rest in product(range(256), range(4))
         )
-        assert ones == (if_one if bit else if_zero)  # of 8 equally likely streams
+        assert ones == threshold
 
 
-@pytest.mark.parametrize("bits", range(4))
-def test_flip_bits_of_two_lanes_are_independent(bits: int) -> None:
-    # 3 rounds of one byte, two lanes: 4**3 equally likely streams; the joint law must factor.
-    for if_one, if_zero in product(range(9), repeat=2):
-        counts = Counter(
-            Coin(scripted(stream), 3).flip_bits(bits, 2, if_one, if_zero)
-            for stream in streams(3, 4)
-        )
-        chance = [if_one if bits >> lane & 1 else if_zero for lane in (0, 1)]
-        for outcome in range(4):
-            expected = 1
-            for lane in (0, 1):
-                expected *= chance[lane] if outcome >> lane & 1 else 8 - chance[lane]
-            assert counts[outcome] == expected
+@pytest.mark.parametrize(("width", "digit_bits"), [(2, 2), (3, 1)])
+def test_flip_bits_of_several_lanes_are_independent(width: int, digit_bits: int) -> None:
+    # Also where all lanes tie with both thresholds: the joint law must factor.
+    every, sure = words(width, digit_bits, 1), 1 << digit_bits + 1
+    for if_one, if_zero in product(range(sure + 1), repeat=2):
+        for bits in range(1 << width):
+            counts = Counter(
+                Coin(scripted(w), digit_bits + 1, digit_bits).flip_bits(
+                    bits, width, if_one, if_zero
+                )
+                for w in every
+            )
+            chance = [if_one if bits >> lane & 1 else if_zero for lane in range(width)]
+            for outcome in range(1 << width):
+                expected = len(every)
+                for lane in range(width):
+                    expected *= chance[lane] if outcome >> lane & 1 else sure - chance[lane]
+                assert counts[outcome] * sure**width == expected
 
 
-def test_flip_bits_uses_every_bit_of_every_byte_of_a_wide_lane_set() -> None:
-    # A threshold of one half is decided by the first bit of each lane's word alone, and a lane
-    # is 1 where that bit is 0: the first bytes, inverted, must be the result.
-    first = os.urandom(512)
+def test_flip_bits_gives_each_lane_a_byte_of_its_own() -> None:
+    # A threshold of one half is decided by the first bit of each lane's byte, and a lane is 1
+    # where that bit is 0.
+    first = os.urandom(4096)
     flipped = Coin(lambda n: (first + os.urandom(n))[:n]).flip_bits(0, 4096, ONE // 2, ONE // 2)
-    assert flipped == int.from_bytes(first, "little") ^ ((1 << 4096) - 1)
+    assert f"{flipped:04096b}" == "".join("01"[byte < 128] for byte in first)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_flip_bits_compares_whole_words_with_strictly_below(side: int) -> None:
+    threshold = 0x0123456789ABCDEF
+    for word in (threshold - 1, threshold, threshold + 1):
+        digit, rest = word.to_bytes(8, "big")[:1], word.to_bytes(8, "big")[1:]
+        source = scripted(digit + 2 * rest)
+        flipped = Coin(source).flip_bits(side, 1, threshold if side else 0, threshold)
+        assert flipped == (word < threshold)
+
+
+@pytest.mark.parametrize("width", [1, 128, 1024])
+def test_flip_bits_draws_the_same_whatever_the_bits_are(width: int) -> None:
+    # Thresholds with ties, and streams for which the spare words do not suffice.
+    for number in range(200):
+        asked = set()
+        for bits in (0, 1, (1 << width) - 1):
+            counts: list[int] = []
+            stream = PrfStream(b"k" * 32, b"%d" % number)
+
+            def source(count: int, stream: PrfStream = stream, counts: list[int] = counts) -> bytes:
+                counts.append(count)
+                return stream(count)
+
+            Coin(source).flip_bits(bits, width, 3 * ONE // 7, ONE // 7)
+            asked.add(tuple(counts))
+        assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("if_one", "if_zero", "result"), [(ONE, 0, 0b0101), (0, ONE, 0b1010)])
