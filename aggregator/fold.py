@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from aggregator.columns import column_sums
 from aggregator.connection import StoreUnavailable
 from aggregator.group import Group, parse_group
 from aggregator.store import Store, Unfolded
@@ -25,6 +26,9 @@ _ENTRIES_PER_COMMIT = 2000
 _LONGEST_PAUSE_SECONDS = 5.0
 _GENERATION_SECONDS = 60.0
 """Between two generations: a restored backup that is at most twice as old is not noticed."""
+
+_ROWS_OF_A_COHORT = 32
+"""With fewer of each, on average, all cohorts are added up at one stroke."""
 
 _REWRITE_SECONDS = 60
 """Between two looks whether the append-only file is to be rewritten again."""
@@ -214,18 +218,27 @@ def summed(group: Group, rows: NDArray[np.uint8]) -> tuple[Sequence[int], NDArra
         The cohorts that occur, ascending, and per cohort the number of reports followed by the
         count of each cell: shape (cohorts, 1 + cells).
     """
-    cohorts, place = np.unique(rows[:, :2].copy().view("<u2").ravel(), return_inverse=True)
+    cohort_of_row = rows[:, :2].copy().view("<u2").ravel()
+    reports = np.bincount(cohort_of_row)
+    cohorts = np.flatnonzero(reports)
     sums = np.zeros((len(cohorts), 1 + group.cells), np.int64)
-    sums[:, 0] = np.bincount(place, minlength=len(cohorts))
+    sums[:, 0] = reports[cohorts]
     if group.kind == "cell":
+        place = np.searchsorted(cohorts, cohort_of_row)
         cells = rows[:, 2:].copy().view("<u2").ravel()
         flat = np.bincount(place * group.cells + cells, minlength=len(cohorts) * group.cells)
         sums[:, 1:] = flat.reshape(len(cohorts), group.cells)
         return cohorts.tolist(), sums
-    order = np.argsort(place, kind="stable")
-    bits = np.unpackbits(rows[order, 2:], axis=1, count=group.cells, bitorder="little")
-    starts = np.concatenate(([0], np.cumsum(sums[:-1, 0])))
-    sums[:, 1:] = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
+    ordered = rows[:, 2:]
+    if len(cohorts) > 1:
+        ordered = ordered[np.argsort(cohort_of_row, kind="stable")]
+    ends = np.cumsum(sums[:, 0])
+    if len(rows) < _ROWS_OF_A_COHORT * len(cohorts):
+        bits = np.unpackbits(ordered, axis=1, count=group.cells, bitorder="little")
+        sums[:, 1:] = np.add.reduceat(bits, ends - sums[:, 0], axis=0, dtype=np.int64)
+        return cohorts.tolist(), sums
+    for row, end in zip(sums, ends.tolist(), strict=True):
+        row[1:] = column_sums(ordered[end - row[0] : end])[: group.cells]
     return cohorts.tolist(), sums
 
 

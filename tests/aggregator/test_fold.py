@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import redis
 
+from aggregator.columns import column_sums
 from aggregator.connection import Connection, StoreUnavailable
 from aggregator.fold import Folder, summed
 from aggregator.group import Group, parse_group
@@ -39,7 +40,7 @@ def test_sums_are_the_supports_that_the_mechanism_states(mechanism: Mechanism) -
     most = mechanism.cells if mechanism.kind == "cell" else 1 << mechanism.cells
     sent = [
         (chance.randrange(mechanism.cohorts), chance.randrange(most))
-        for _ in range(20 if mechanism.cells > 1000 else 400)
+        for _ in range(20 if mechanism.cells > 1000 else 1400)
     ]
     group = Group("week:m", 3, "0" * 16, mechanism.kind, mechanism.cells)
     assert parse_group(group.name.encode()) == group
@@ -53,6 +54,14 @@ def test_sums_are_the_supports_that_the_mechanism_states(mechanism: Mechanism) -
             for cell in mechanism.support(response):
                 expected[cell] += 1
         assert row.tolist() == [len(own), *expected]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 511, 512, 513, 1535, 1536, 5000])
+def test_column_sums_are_those_of_the_unpacked_bits(count: int) -> None:
+    rows = np.random.default_rng(count).integers(0, 256, (count, 5), np.uint8)
+    rows[:, 3] = 255
+    expected = np.unpackbits(rows, axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
+    assert column_sums(rows).tolist() == expected.tolist()
 
 
 def test_a_counter_that_would_overflow_is_an_error_not_a_wrong_number() -> None:
