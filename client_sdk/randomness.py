@@ -138,16 +138,21 @@ class Coin:
         return zeros ^ (bits & (ones ^ zeros))
 
     def _ties(self, digits: bytes, digit: int, rest: int, words: bytes) -> int:
-        """Return the lanes among those with this digit whose words go on below `rest`."""
-        size, last = self._rest_bytes, len(digits) - 1
-        missing = size * digits.count(digit) - len(words)
-        if missing > 0:
-            words += self._source(missing)
+        """Return the lanes among those with this digit whose words go on below `rest`.
+
+        Args:
+            digits: Of all lanes, the highest lane's first.
+            digit: Of the threshold.
+            rest: Of the threshold.
+            words: Spare bytes of this call's draw for the rests of the lanes' words.
+        """
+        size = self._rest_bytes
         below, start = 0, 0
         at = digits.find(digit)
         while at >= 0:
-            if _from_bytes(words[start : start + size], "big") >> self._rest_excess < rest:
-                below |= 1 << last - at
+            word = words[start : start + size] or self._source(size)
+            if _from_bytes(word, "big") >> self._rest_excess < rest:
+                below |= 1 << len(digits) - 1 - at
             at = digits.find(digit, at + 1)
             start += size
         return below

@@ -18,11 +18,8 @@ flood     growth of RSS over 50,000 records while the server accepts and never a
 """
 
 import argparse
-import os
-import platform
 import subprocess
 import sys
-import venv
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,8 +28,9 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from measuring import Figures, Sdk, measure  # noqa: E402
 
+from benchmarks.peers import CACHE, interpreter, line, machine, reason  # noqa: E402
+
 NAMES = ("sottovoce", "sentry", "posthog", "opentelemetry", "glean")
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sottovoce" / "bench-sdk"
 HEADER = (
     "SDK",
     "import ms",
@@ -52,7 +50,9 @@ def main() -> int:
     )
     parser.add_argument("--only", default=",".join(NAMES), help="names, separated by commas")
     parser.add_argument("--runs", type=int, default=9, metavar="N", help="processes a figure (9)")
-    parser.add_argument("--cache", type=Path, default=CACHE, metavar="DIR", help="for the venvs")
+    parser.add_argument(
+        "--cache", type=Path, default=CACHE / "bench-sdk", metavar="DIR", help="for the venvs"
+    )
     args = parser.parse_args()
     names = args.only.split(",")
     if unknown := set(names) - set(NAMES):
@@ -65,7 +65,7 @@ def main() -> int:
     for name in names:
         print(f"measuring {name}", file=sys.stderr)
         try:
-            python = interpreter(name, args.cache)
+            python = interpreter(HERE / "requirements" / f"{name}.txt", args.cache)
         except (OSError, subprocess.CalledProcessError) as error:
             print(line([name, f"could not be installed: {reason(error)}", *["-"] * 7]))
             continue
@@ -79,25 +79,6 @@ def main() -> int:
     for failure in failures:
         print(f"\n{failure}")
     return 0
-
-
-def interpreter(name: str, cache: Path) -> Path:
-    """Return the Python of a venv that has an SDK's pins, made if it is not there."""
-    pins = HERE / "requirements" / f"{name}.txt"
-    folder = cache / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
-    python, done = folder / "bin" / "python", folder / "pins.txt"
-    if not done.exists() or done.read_text() != pins.read_text():
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(pins)], check=True, capture_output=True, text=True)
-        done.write_text(pins.read_text())
-    return python
-
-
-def reason(error: OSError | subprocess.CalledProcessError) -> str:
-    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-    lines = [each for each in (said or str(error)).splitlines() if each.strip()]
-    return lines[-1][:100] if lines else type(error).__name__
 
 
 def version(name: str) -> str:
@@ -125,19 +106,6 @@ def row(name: str, version: str, figures: Figures) -> list[str]:
         "{} / {} / {}".format(*figures.delivered or ()),
         flood,
     ]
-
-
-def line(cells: list[str] | tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def machine() -> str:
-    """Return what the figures depend on most."""
-    load, _, _ = os.getloadavg()
-    return (
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, load {load:.1f} at the start"
-    )
 
 
 if __name__ == "__main__":
