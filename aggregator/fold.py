@@ -224,9 +224,10 @@ def summed(group: Group, rows: NDArray[np.uint8]) -> tuple[Sequence[int], NDArra
     sums = np.zeros((len(cohorts), 1 + group.cells), np.int64)
     sums[:, 0] = reports[cohorts]
     if group.kind == "cell":
-        place = np.searchsorted(cohorts, cohort_of_row)
         cells = rows[:, 2:].copy().view("<u2").ravel()
-        flat = np.bincount(place * group.cells + cells, minlength=len(cohorts) * group.cells)
+        if len(cohorts) > 1:
+            cells = np.searchsorted(cohorts, cohort_of_row) * group.cells + cells
+        flat = np.bincount(cells, minlength=len(cohorts) * group.cells)
         sums[:, 1:] = flat.reshape(len(cohorts), group.cells)
         return cohorts.tolist(), sums
     ordered = rows[:, 2:]

@@ -5,9 +5,9 @@
 
 Makes a virtual environment for each library (pins: requirements/) in a cache directory. Every
 library runs in a process of its own; they take turns, ours first, on one core, `--rounds` times.
-Figures are CPU time, medians of the rounds, and ratios medians of the ratios within a round. epsilon is 1.
-Prints Markdown tables, and with --json writes every round. Needs the packages of
-`pip install sottovoce` itself.
+Times are of the processor, which other programs disturb least; figures are medians of the rounds,
+ratios medians of the ratios within a round. epsilon is 1. Prints Markdown tables, and with --json
+writes every round. Needs the packages of `pip install sottovoce` itself.
 
 client  value to report, one at a time, as a device does
 server  reports to the estimates of all values. Ours: rows of bytes to shares with errors and
