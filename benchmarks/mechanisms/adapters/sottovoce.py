@@ -76,16 +76,18 @@ class Closed:
 
 
 class Open(Closed):
-    """A client of strings, in a cohort that is drawn."""
+    """A client of strings; its cohort is its own where noise is remembered, else each report's."""
 
     def __init__(self, mechanism, domain):
         super().__init__(mechanism)
         self.names = [f"value {index}" for index in range(domain)]
+        self.cohort = self.coin.uniform(mechanism.cohorts) if mechanism.memoizes else None
 
     def report(self, value):
         """Draw a report."""
-        mechanism, coin = self.mechanism, self.coin
-        cohort = coin.uniform(mechanism.cohorts)
+        mechanism, coin, cohort = self.mechanism, self.coin, self.cohort
+        if cohort is None:
+            cohort = coin.uniform(mechanism.cohorts)
         permanent = mechanism.permanent(self.names[value], cohort, coin)
         return mechanism.instantaneous(permanent, coin)
 
