@@ -10,7 +10,6 @@ from client_sdk.mechanisms import (
     MEMOIZED,
     Declared,
     Mechanism,
-    Rappor,
     build,
     choose,
     choose_several,
@@ -36,7 +35,7 @@ def channel_from(
     memoize = _memoize(table)
     key, chosen, asked, options = _chosen(table, encodes, domain, epsilon)
     name = asked if memoize is None else MEMOIZED.get(asked, asked)
-    if CATALOGUE.get(name, Rappor).encodes != encodes:
+    if CATALOGUE[name].encodes != encodes:
         able = sorted(each.name for each in CATALOGUE.values() if each.encodes == encodes)
         raise table.fail(key, f"must be one of {', '.join(able)} for this type", chosen)
     by_probability = {"p_true", "p_false"} & options.keys()
@@ -69,7 +68,7 @@ def _chosen(
     """Return the key that says which mechanism it is, what it says, the name and the options."""
     if encodes == "string" and "mechanism" not in table.values:
         inner = table.take_table("rappor", {})
-        return "rappor", dict(inner.values), Rappor.name, _options(inner)
+        return "rappor", dict(inner.values), "rappor", _options(inner)
     chosen = table.take("mechanism", None)
     if chosen is None:
         chosen = _default(encodes, domain, epsilon)

@@ -1,4 +1,4 @@
-"""The benchmark of mechanisms works on ours, so that its tables are of mechanisms and not of bugs."""
+"""The benchmark of mechanisms works on ours, so that its tables are of mechanisms, not of bugs."""
 
 import importlib
 import json
