@@ -302,7 +302,6 @@ def test_options_and_their_defaults_are_in_the_section_and_in_the_registry(name:
         (row,) = [row for row in rows if re.search(rf"[`.]{option}`", row)]
         if option in stated:
             assert f"({stated[option]})" in row, f"{option} of {name}"
-            usual = build(name, **fields(name)).parameters()
-            written, other = int(stated[option]), 2 * int(stated[option])
-            assert build(name, **fields(name, **{option: written})).parameters() == usual
-            assert build(name, **fields(name, **{option: other})).parameters() != usual
+            written, usual = int(stated[option]), build(name, **fields(name)).parameters()
+            assert build(name, **fields(name) | {option: written}).parameters() == usual
+            assert build(name, **fields(name) | {option: 2 * written}).parameters() != usual
