@@ -13,6 +13,8 @@ import numpy as np
 from client_sdk.mechanisms import (
     GeneralizedRandomizedResponse,
     Mechanism,
+    MemoizedGeneralizedRandomizedResponse,
+    MemoizedUnary,
     RandomizedResponse,
     UnaryEncoding,
 )
@@ -22,7 +24,13 @@ from estimator.estimates import Quantile
 from estimator.quantiles import quantiles, toward_ends
 from estimator.uncertainty import variance_population
 
-SUMMABLE = (RandomizedResponse, GeneralizedRandomizedResponse, UnaryEncoding)
+SUMMABLE = (
+    RandomizedResponse,
+    GeneralizedRandomizedResponse,
+    UnaryEncoding,
+    MemoizedGeneralizedRandomizedResponse,
+    MemoizedUnary,
+)
 """Mechanisms whose sums of values have the errors that are stated here."""
 
 

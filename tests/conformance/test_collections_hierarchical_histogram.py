@@ -1,13 +1,16 @@
 """Predicted errors of trees and of cumulative shares, held to 10,000 simulated collections."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from client_sdk.mechanisms import HierarchicalHistogram, build
+from client_sdk.mechanisms import MEMOIZED, HierarchicalHistogram, build
 from estimator.debias import Channel
-from estimator.inversion.cumulative import cumulative, cumulative_error
+from estimator.inversion.cumulative import cumulative, cumulative_error, quantiles_of
 from estimator.inversion.tree import Sums, fit
+from estimator.quantiles import PARTS
 from tests.conformance.simulated import tallies
 
 SHARES = np.array([0.3, 0.0, 0.0, 0.05, 0.1, 0.25, 0.0, 0.02, 0.08, 0.0, 0.2])
@@ -59,8 +62,14 @@ def test_the_errors_of_leaves_ranges_and_cumulative_shares_are_the_predicted_one
 @pytest.mark.parametrize(
     "name", ["generalized_randomized_response", "symmetric_unary", "optimized_unary"]
 )
-def test_the_error_of_cumulative_shares_is_the_predicted_one(name: str) -> None:
+@pytest.mark.parametrize("memoized", [False, True])
+def test_the_error_of_cumulative_shares_is_the_predicted_one(name: str, memoized: bool) -> None:
     mechanism = build(name, domain=len(SHARES), epsilon=1)
+    if memoized:
+        two_staged = MEMOIZED[name]
+        mechanism = build(two_staged, domain=len(SHARES), epsilon=1, epsilon_permanent=2)
+        edges = [Decimal(edge) for edge in range(len(SHARES) + 1)]
+        assert len(quantiles_of(mechanism, edges, SHARES, N, 0.95)) == len(PARTS)
     chance = np.random.default_rng(9)
     values = range(len(SHARES))
     _, counts = tallies(mechanism, values, SHARES.tolist(), N, COLLECTIONS, chance)
