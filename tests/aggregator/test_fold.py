@@ -29,6 +29,10 @@ from tests.aggregator.conftest import REGISTRY
         pytest.param(build("optimized_unary", domain=17, epsilon=1), id="bits"),
         pytest.param(Rappor(8, 2, 5, f="0.5", p="0.25", q="0.75"), id="cohorts"),
         pytest.param(
+            build("hadamard_count_mean_sketch", epsilon=1, cells=16, hashes=2048),
+            id="cohorts, some",
+        ),
+        pytest.param(
             build("hadamard_count_mean_sketch", epsilon=1, cells=32768, hashes=9),
             id="cells-in-cohorts",
         ),
