@@ -33,6 +33,7 @@ from aggregator.store.survey import Spender, Survey
 from aggregator.watching.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
 from aggregator.watching.metering import Meter, watch
 from client_sdk.authentication import MAC_HEADER
+from client_sdk.mechanisms import Rappor
 from client_sdk.report import DEVICES_PATH, REFUSAL_REASONS, REPORTS_PATH
 from estimator.debias import Channel
 from estimator.publish import Outcome
@@ -443,8 +444,12 @@ def test_an_alarm_of_a_metric_that_has_long_ended_is_not_told_for_ever(world: Wo
 
 def test_noise_is_that_of_the_estimator(world: World) -> None:
     for metric in world.registry.metrics.values():
-        expected = float(variance_reporters(0.0, 1, Channel.of(metric.mechanism))) ** 0.5
-        assert noise_stddev(metric.mechanism) == pytest.approx(expected, rel=1e-12)
+        mechanism = metric.mechanism
+        variance = float(variance_reporters(0.0, 1, Channel.of_values(mechanism)))
+        # Each of the bits that a string sets gives an estimate of its own.
+        bits = mechanism.hashes if isinstance(mechanism, Rappor) else 1
+        expected = (variance / bits) ** 0.5
+        assert noise_stddev(mechanism) == pytest.approx(expected, rel=1e-12)
     # Warner's coin for epsilon = ln 3, p = 3/4: sqrt(3/16) / (1/2).
     series = collected(figures_of(world))
     theme = noise_stddev(world.metric("theme").mechanism)
