@@ -5,6 +5,7 @@ the loss computed from the integers never exceeds the configured one (rounding t
 may: epsilon 1 at 16 bits gives 1.0000268).
 """
 
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
@@ -70,6 +71,14 @@ def part(epsilon: Decimal, count: int) -> Decimal:
 def multiple(epsilon: Decimal, count: int) -> Decimal:
     """Return count * epsilon to 60 digits, rounded up."""
     return _UP.multiply(epsilon, Decimal(count))
+
+
+def added(epsilons: Iterable[Decimal]) -> Decimal:
+    """Return the sum to 60 digits, rounded up."""
+    total = Decimal(0)
+    for epsilon in epsilons:
+        total = _UP.add(total, epsilon)
+    return total
 
 
 def exponential(exponent: Decimal) -> Decimal:

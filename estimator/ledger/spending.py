@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from aggregator.store.accounts import Account
 from aggregator.store.survey import Survey
+from client_sdk.accounting import DELTA, of_unknown_reports
 from client_sdk.metric import Metric
-from estimator.ledger.composition import DELTA, of_unknown_reports
 from estimator.ledger.lifetime import MICRO, Lifetime, lifetime
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from aggregator.store.accounts import Account
 from aggregator.store.survey import Survey
+from client_sdk.accounting import of_unknown_reports
 from client_sdk.registry import loads
-from estimator.ledger.composition import of_unknown_reports
 from estimator.ledger.spending import Prices, spending, surveyed
 
 REGISTRY = """

@@ -12,10 +12,10 @@ import pytest
 
 from aggregator.store.accounts import Account
 from aggregator.store.layout import SURVEY
+from client_sdk.accounting import DELTA, of_unknown_reports
 from client_sdk.metric import Metric
 from client_sdk.registry import loads
 from estimator.dashboard.pages.words import NOTHING
-from estimator.ledger.composition import DELTA, of_unknown_reports
 from tests.aggregator.conftest import NOW, World, make_world
 from tests.estimator.dashboard.conftest import Desk
 from tests.estimator.dashboard.reading import Element
