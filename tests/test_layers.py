@@ -181,3 +181,11 @@ def test_the_command_line_starts_without_the_server_packages() -> None:
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files("sottovoce")]
     entry = [name for name in names if name == "sottovoce.__main__"]
     assert not loaded_by(import_all(entry)) & (SERVER_PACKAGES | UPLOAD_PACKAGES)
+
+
+def test_an_app_loads_no_accounting() -> None:
+    code = (
+        "import client_sdk, client_sdk.client, client_sdk.worker, client_sdk.registry\n"
+        "import sys\nassert not [n for n in sys.modules if n.startswith('client_sdk.accounting')]"
+    )
+    assert loaded_by(code)

@@ -12,6 +12,7 @@ Formulas are those of sections 10 to 12 of the project's mathematical reference.
 
 from client_sdk.accounting.account import Accounted, account
 from client_sdk.accounting.law import DELTA, Fresh, Law, law_of, worst_law
+from client_sdk.accounting.life import Life, whole_life
 from client_sdk.accounting.remembered import Remembered, covering_changes, same_changes
 from client_sdk.accounting.shuffling import Shuffled, shuffled
 from client_sdk.accounting.unknown import of_unknown_reports
@@ -21,6 +22,7 @@ __all__ = [
     "Accounted",
     "Fresh",
     "Law",
+    "Life",
     "Remembered",
     "Shuffled",
     "account",
@@ -29,5 +31,6 @@ __all__ = [
     "of_unknown_reports",
     "same_changes",
     "shuffled",
+    "whole_life",
     "worst_law",
 ]

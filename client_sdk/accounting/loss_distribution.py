@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from client_sdk.accounting.grid import Losses, convolved, on_grid
 from client_sdk.accounting.law import Fresh
 
-MOST_REPORTS = 1_000_000
+MOST_REPORTS = 300_000
 """Of one law: what one more computes costs time and memory in their number."""
 
 _STEPS = 8192

@@ -11,12 +11,14 @@ or a file cannot be read.
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from typing import Any
 
 from client_sdk import Registry, load
+from client_sdk.accounting import DELTA, Life, shuffled, whole_life
 from client_sdk.changes import changes
 from client_sdk.errors import RegistryError, UnreadableRegistry
 from client_sdk.mechanisms import Mechanism
@@ -90,7 +92,11 @@ class _Checked:
             "lifetime_epsilon": float(self.registry.lifetime_epsilon),
             "reserved_epsilon": sum(entry["share"] for entry in self.explained),
             "yearly_epsilon": sum(entry["yearly"] for entry in self.explained),
-            "metrics": self.explained,
+            "composed": _life(whole_life(self.registry.metrics.values())),
+            "metrics": [
+                each | _composed(metric, self.devices)
+                for each, metric in zip(self.explained, self.registry.metrics.values(), strict=True)
+            ],
             "notes": [str(found) for found in self.of_level("note")],
             "errors": [str(found) for found in self.of_level("error")],
             "findings": [asdict(found) for found in self.findings],
@@ -131,6 +137,28 @@ def _explained(metric: Metric, devices: int) -> dict[str, Any]:
     }
 
 
+def _composed(metric: Metric, devices: int) -> dict[str, Any]:
+    """Return what reports with fresh noise reveal together, and in a shuffled batch."""
+    if metric.memoize is not None:
+        return {"composed": None, "shuffled": None}
+    batch = max(1, int(devices * metric.inclusion))
+    hidden = shuffled(metric.mechanism.epsilon, batch, DELTA)
+    return {
+        "composed": _life(whole_life([metric])),
+        "shuffled": None if hidden is None else hidden._asdict(),
+    }
+
+
+def _life(life: Life) -> dict[str, Any]:
+    return {
+        "enforced": life.enforced / 1e6,
+        "remembered": life.remembered / 1e6,
+        "epsilon": life.epsilon,
+        "delta": life.delta,
+        "rule": life.rule,
+    }
+
+
 def _of_reports(mechanism: Mechanism) -> dict[str, float]:
     """Return what so many reports of one value lose, which no sum of single losses says."""
     return {str(reports): float(mechanism.epsilon_of(reports)) for reports in (1, 7, 30)}
@@ -153,13 +181,14 @@ def _print(registry: Registry, explained: list[dict[str, Any]], devices: int) ->
             f"{entry['epsilon']:.4f}",
             _or_dash(entry["epsilon_permanent"], ".4f"),
             f"{entry['share']:g}",
+            _together(metric),
             _or_dash(entry["share_covering_changes"], ".6g", "no bound"),
             f"{entry['yearly']:g}",
             entry["epoch"] + ("" if entry["inclusion"] == 1 else f" x {entry['inclusion']:.3g}"),
             f"{100 * entry['standard_error_of_a_rare_value']:.2f} %"
             + ("" if entry["values"] or entry["type"] != "number" else " of range"),
         )
-        for entry in explained
+        for entry, metric in zip(explained, metrics, strict=True)
     ]
     header = (
         "metric",
@@ -167,13 +196,33 @@ def _print(registry: Registry, explained: list[dict[str, Any]], devices: int) ->
         "epsilon",
         "permanent",
         "share",
+        "together",
         "changes",
         "yearly",
         "epoch",
         "error",
     )
     print(table(header, rows, left=2))
-    print(_LEGEND.format(devices=devices))
+    print(_LEGEND.format(devices=devices, delta=DELTA))
+    print(_of_the_file(whole_life(metrics)))
+
+
+def _together(metric: Metric) -> str:
+    return "-" if metric.memoize is not None else _bound(whole_life([metric]).epsilon)
+
+
+def _of_the_file(life: Life) -> str:
+    kept = f" ({life.remembered / 1e6:g} of it remembered)" if life.remembered else ""
+    return (
+        f"All reports of a life cost {life.enforced / 1e6:g}, which is enforced.\n"
+        f"Together they reveal at most {_bound(life.epsilon)}{kept} at delta {life.delta:g}, by "
+        f"{life.rule}; never enforced."
+    )
+
+
+def _bound(epsilon: float) -> str:
+    """Write a bound with three decimals, rounded up so that it remains one."""
+    return f"{math.ceil(epsilon * 1000) / 1000:.7g}"
 
 
 def _or_dash(figure: float | None, form: str, gap: str = "-") -> str:
@@ -185,6 +234,8 @@ epsilon    exact loss of one report
 permanent  loss of endlessly many reports of one value
 share      reserved of the lifetime budget: bounds what tells two histories apart that change
            at the same times
+together   what a life's reports with fresh noise reveal together, but for a probability of
+           {delta:g}; never enforced: the share is
 changes    the bound that also covers whether and when values changed
 yearly     most that a device spends in a year
 epoch      with the probability that a device reports in one, if not 1

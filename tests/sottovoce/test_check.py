@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from client_sdk.accounting import account
+from client_sdk.mechanisms import build
 from sottovoce.__main__ import main, parser_for
+from tests.registries import Date, crashed, registry, theme
 
 ROOT = Path(__file__).parents[2]
 GOOD = """
@@ -112,6 +115,51 @@ def test_several_files_are_checked_and_the_worst_counts(
     assert len(json.loads(capsys.readouterr().out)) == 2
     assert main(["check", good, bad, "--against", good]) == 2
     assert "--against compares one file, got 2" in capsys.readouterr().err
+
+
+def test_what_a_life_reveals_together_is_said_beside_what_is_enforced(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    text = registry(
+        crashed(epsilon=0.1, epoch="day", starts=Date("2026-11-01"), expires=Date("2027-11-01")),
+        theme(epoch="month"),
+        "memoize = { epsilon_permanent = 2.0, distinct_values = 3 }",
+    )
+    path = write(text)
+    assert main(["check", path, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    daily, kept = document["metrics"]
+    exact = account([(build("randomized_response", domain=2, epsilon="0.1"), 365)])
+    assert daily["share"] == daily["composed"]["enforced"] == 36.5
+    assert daily["composed"] == {
+        "enforced": 36.5,
+        "remembered": 0,
+        "epsilon": exact.epsilon,
+        "delta": 1e-6,
+        "rule": "loss distribution",
+    }
+    # Remembered answers enter no rule: their reservation is added as it is.
+    assert kept["composed"] is None and kept["shuffled"] is None
+    assert document["composed"]["enforced"] == 42.5 and document["composed"]["remembered"] == 6
+    assert document["composed"]["epsilon"] == pytest.approx(6 + exact.epsilon)
+    assert daily["shuffled"]["epsilon"] < 0.1 and len(daily["shuffled"]["assumptions"]) == 5
+    assert main(["check", path, "--explain"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    # Exactly 10.31386, and a bound is rounded up.
+    assert "36.5 10.314" in shown and 10.313 < exact.epsilon < 10.314
+    assert (
+        "All reports of a life cost 42.5, which is enforced. Together they reveal at most "
+        "16.314 (6 of it remembered) at delta 1e-06, by loss distribution; never enforced."
+    ) in shown
+
+
+def test_no_figure_of_a_shuffled_batch_is_given_where_the_theorem_says_nothing(
+    write: Write, capsys: pytest.CaptureFixture
+) -> None:
+    path = write(registry(crashed(epsilon=5.0, epoch="once")))
+    assert main(["check", path, "--json"]) == 0
+    (crash,) = json.loads(capsys.readouterr().out)["metrics"]
+    assert crash["shuffled"] is None and crash["composed"]["epsilon"] <= 5
 
 
 def test_the_exit_statuses_are_documented() -> None:
