@@ -107,7 +107,9 @@ def law_of(mechanism: Mechanism) -> Law:
     report of v speaks for v alone with s - (both) and for v' alone with o - (both). These differ by
     s - o and are in the ratio e**epsilon, which gives both. For generalized randomized response,
     unary encodings, subsets and hashed cells alike (reference 11). Strings are compared that share
-    no cell under any hash function: those that do lose less.
+    no cell under any hash function: those that do lose less. A yes/no answer that is kept more
+    often for one truth than for the other is such a report of which two of the three losses are
+    not told apart, so it loses no more.
 
     Raises:
         ParameterError: The mechanism remembers its noise, so its reports have no law each.
@@ -117,19 +119,14 @@ def law_of(mechanism: Mechanism) -> Law:
             f"reports with fresh noise compose, those of {mechanism.name} share theirs: see "
             "client_sdk.accounting.Remembered"
         )
-    if mechanism.name not in _THREE_POINTS or _leans(mechanism):
+    if mechanism.name not in _THREE_POINTS:
         return worst_law(mechanism.epsilon)
     if mechanism.kind == "bits":
         apart = mechanism.p_true - mechanism.p_false
     else:
         apart = mechanism.support_true - mechanism.support_false
     inverse = 1 / Fraction(exponential(mechanism.epsilon))
-    return Law(mechanism.epsilon, apart / (1 - inverse))
-
-
-def _leans(mechanism: Mechanism) -> bool:
-    """Say whether it is a yes/no question whose answers are not equally noisy: no three points."""
-    return mechanism.cells == 1 and mechanism.p_true + mechanism.p_false != 1
+    return Law(mechanism.epsilon, abs(apart) / (1 - inverse))
 
 
 def merged(fresh: Iterable[tuple[Mechanism | Law | Real, int]]) -> tuple[Fresh, ...]:

@@ -82,6 +82,8 @@ def test_a_mechanisms_law_is_that_of_its_code_for_every_two_values(mechanism: Me
     "mechanism",
     [
         RandomizedResponse.from_probabilities("0.6", "0.1"),
+        RandomizedResponse.from_probabilities("0.3", "0.9"),
+        RandomizedResponse.from_probabilities("0.999", "0.9"),
         build("exponential", domain=4, epsilon=1),
         build("block_hadamard_response", domain=5, epsilon=2),
         build("square_wave", domain=4, epsilon=1),
