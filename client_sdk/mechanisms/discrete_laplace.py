@@ -62,8 +62,10 @@ class DiscreteLaplace(NumberGrid):
         self._within = list(accumulate(self._inner, initial=0))
         self.p_true = probability(self._own(0))
         self.p_false = probability(self._outer[steps])
-        if self.p_true <= self.p_false:
-            raise ParameterError("epsilon is too small to tell anything on so many steps")
+        if any(self._own(point) <= self._nearest(point) for point in range(self.cells)):
+            raise ParameterError(
+                "epsilon is too small for so many steps: a point's own cell must stay the likeliest"
+            )
         self.epsilon = log_ratio(*max(map(self._loss, range(self.cells)), key=_ratio))
 
     @classmethod
@@ -140,6 +142,10 @@ class DiscreteLaplace(NumberGrid):
             if reach:
                 taken += self._outer[reach] + self._within[reach - 1]
         return ONE - taken
+
+    def _nearest(self, cell: int) -> int:
+        """Return the weight that the points next to a cell's own give it."""
+        return self._outer[1] if cell in (0, self.steps) else self._inner[0]
 
     def _loss(self, cell: int) -> tuple[Fraction, Fraction]:
         """Return the largest and the least probability that points give to a cell."""

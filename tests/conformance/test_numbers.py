@@ -22,6 +22,7 @@ from client_sdk.mechanisms import (
     build,
 )
 from client_sdk.mechanisms.piecewise import default_steps
+from client_sdk.mechanisms.thresholds import log_ratio
 from client_sdk.randomness import ONE, Coin
 from client_sdk.report import Report, report_to_json
 
@@ -70,6 +71,23 @@ def test_discrete_laplace_of_any_size_is_sound(epsilon: Decimal, steps: int) -> 
     assert found.problems == []
     assert found.worst == mechanism.epsilon <= epsilon
     assert mechanism.epsilon > epsilon * Decimal("0.99")
+
+
+@pytest.mark.parametrize("steps", [2, 8, 64, 128])
+@pytest.mark.parametrize("exponent", range(-18, -4))
+def test_a_loss_that_rounding_would_exceed_is_refused_and_never_understated(
+    steps: int, exponent: int
+) -> None:
+    # Eight steps at 1e-15 once stated 1e-15, and their 64-bit thresholds lost 0.0043.
+    epsilon = Decimal(1).scaleb(exponent)
+    try:
+        mechanism = DiscreteLaplace.from_epsilon(epsilon, steps)
+    except ParameterError:
+        assert exponent < -5
+        return
+    laws = [mechanism.law(point) for point in range(steps + 1)]
+    worst = max(max(cell) / min(cell) for cell in zip(*laws, strict=True))
+    assert log_ratio(worst, Fraction(1)) == mechanism.epsilon <= epsilon
 
 
 @pytest.mark.parametrize("name", NAMES)
