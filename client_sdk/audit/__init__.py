@@ -23,7 +23,9 @@ MOST_VALUES = 64
 MOST_COHORTS = 4
 
 
-_UNITS: dict[Callable[[Audit, Sequence[Value], int], None], str] = {
+_Method = Callable[[Audit, Sequence[Value], int], int]
+"""Audits values in one cohort, and returns how many of them it got to."""
+_UNITS: dict[_Method, str] = {
     audit_branches: "branch",
     audit_lanes: "lane",
     audit_subsets: "kind of subset",
@@ -44,13 +46,19 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
         domain = list(dict.fromkeys(strings))[:16] or [f"value {i}" for i in range(12)]
     method = _method(mechanism, domain[0])
     result = Audit(mechanism, f"every {_UNITS[method]} of the code")
+    # Both ends first: a large channel is done before all values are.
+    domain = [*domain[:1], *domain[1:][-1:], *domain[1:-1]]
+    compared, cohorts = len(domain), _cohorts(mechanism)
     try:
-        for cohort in _cohorts(mechanism):
-            method(result, domain, cohort)
+        for cohort in cohorts:
+            compared = min(compared, method(result, domain, cohort))
     except UnauditableError as error:
         result.problems.append(str(error))
-    if mechanism.domain is not None and mechanism.domain > MOST_VALUES:
-        result.method += f", {MOST_VALUES} of {mechanism.domain} values"
+    values = mechanism.domain or len(domain)
+    if compared < values:
+        result.method += f", {compared} of {values} values"
+    if len(cohorts) < mechanism.cohorts:
+        result.method += f", {len(cohorts)} of {mechanism.cohorts} cohorts"
     stated = mechanism.epsilon
     result.expect(
         result.worst <= stated, f"loss {result.worst:.12f} exceeds the stated {stated:.12f}"
@@ -76,7 +84,7 @@ def _cohorts(mechanism: Mechanism) -> Sequence[int]:
     return [*range(min(last, MOST_COHORTS - 1)), last]
 
 
-def _method(mechanism: Mechanism, value: Value) -> Callable[[Audit, Sequence[Value], int], None]:
+def _method(mechanism: Mechanism, value: Value) -> _Method:
     stages = 2 if mechanism.memoizes else 1
     if mechanism.kind == "cell" or mechanism.cells * stages <= LONGEST_ENUMERATED:
         return audit_branches

@@ -13,17 +13,20 @@ MOST_BRANCHES = 200_000
 _LEAST_VALUES = 3
 
 
-def audit_branches(result: Audit, domain: Sequence[Value], cohort: int) -> None:
-    """Replay every branch of both stages for one cohort."""
+def audit_branches(result: Audit, domain: Sequence[Value], cohort: int) -> int:
+    """Replay every branch of both stages for one cohort; return how many values were compared."""
     fresh = _FreshStage(result.mechanism)
     laws: list[Law] = []
     permanents: list[Law] = []
+    memories: dict[str, Law] = {}
     began = result.branches
     for value in domain:
         permanent, count = law(partial(result.mechanism.permanent, value, cohort))
         response = fresh.after(permanent)
         result.branches += count
         permanents.append(permanent)
+        if result.mechanism.memoizes:
+            result.share_memory(memories, value, cohort, permanent)
         laws.append(response)
         result.expect(sum(response.values()) == 1, f"the law of {value!r} does not sum to 1")
         _compare_supports(result, value, cohort, response)
@@ -35,6 +38,7 @@ def audit_branches(result: Audit, domain: Sequence[Value], cohort: int) -> None:
     if result.mechanism.memoizes:
         result.raise_permanent_to(largest_loss(permanents))
         result.raise_instantaneous_to(largest_loss(list(fresh.laws.values())))
+    return len(laws)
 
 
 class _FreshStage:

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import TypeVar
 
-from client_sdk.mechanisms import Mechanism
+from client_sdk.mechanisms import Mechanism, Value
+
+_Law = TypeVar("_Law")
 
 
 @dataclass
@@ -36,6 +39,21 @@ class Audit:
         """Note a problem unless `holds`."""
         if not holds:
             self.problems.append(problem)
+
+    def share_memory(self, memories: dict[str, _Law], value: Value, cohort: int, law: _Law) -> None:
+        """Note a problem if a value shares a memory with one that is remembered otherwise.
+
+        Args:
+            memories: Laws by what they are remembered as, so far.
+            value: Whose permanent response has `law`.
+            cohort: Of the device.
+            law: In any form that compares.
+        """
+        name = self.mechanism.remembered_as(value, cohort)
+        self.expect(
+            memories.setdefault(name, law) == law,
+            f"{value!r} is remembered as another value with another law, {name!r}",
+        )
 
     def raise_to(self, loss: Decimal) -> None:
         """Note a loss of a response."""

@@ -5,6 +5,8 @@ law is the product of theirs. Without memory a few decisions may come before it 
 options to tell, which node of a tree): each way of deciding is a product of lanes, and a response
 is a mixture of those. No mixture loses more than the two of its products that are furthest
 apart.
+
+Outcomes are tried in a few patterns, so code that singles out another one is not found out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,19 +16,20 @@ from functools import partial
 from itertools import combinations
 
 from client_sdk.audit.finding import Audit
-from client_sdk.audit.replay import UnauditableError, law
+from client_sdk.audit.replay import UnauditableError, chance, law, no_bytes
 from client_sdk.mechanisms import Value
 from client_sdk.mechanisms.thresholds import log_ratio
-from client_sdk.randomness import ONE, Coin
+from client_sdk.randomness import Coin
 
 Lanes = tuple[Fraction, ...]
 """Probability of a one, per lane."""
 
 
-def audit_lanes(result: Audit, domain: Sequence[Value], cohort: int) -> None:
-    """Rebuild the lanes of every value's response in one cohort."""
+def audit_lanes(result: Audit, domain: Sequence[Value], cohort: int) -> int:
+    """Rebuild the lanes of every value's response in one cohort; return how many values."""
     audit_cohort = _remembering if result.mechanism.memoizes else _forgetting
     audit_cohort(result, domain, cohort)
+    return len(domain)
 
 
 def _forgetting(result: Audit, domain: Sequence[Value], cohort: int) -> None:
@@ -49,6 +52,9 @@ def _remembering(result: Audit, domain: Sequence[Value], cohort: int) -> None:
     mechanism = result.mechanism
     if_one, if_zero = _fresh_chances(result)
     permanents = [_permanent_lanes(result, value, cohort) for value in domain]
+    memories: dict[str, Lanes] = {}
+    for value, remembered in zip(domain, permanents, strict=True):
+        result.share_memory(memories, value, cohort, remembered)
     laws = [tuple(p * if_one + (1 - p) * if_zero for p in lanes) for lanes in permanents]
     for value, response in zip(domain, laws, strict=True):
         _compare(result, value, cohort, response)
@@ -69,7 +75,7 @@ class _LaneCoin(Coin):
     """Notes each flip_bits call and answers it with a chosen pattern."""
 
     def __init__(self, pattern: int) -> None:
-        super().__init__()
+        super().__init__(no_bytes)
         self.pattern = pattern
         self.calls: list[tuple[int, int, int, int]] = []
 
@@ -105,8 +111,8 @@ def _fresh_lanes(result: Audit, encoded: int) -> Lanes:
     if len(calls) != 1:
         raise UnauditableError("the fresh stage's draw depends on what was drawn")
     bits, width, if_one, if_zero = calls.pop()
-    chance = (Fraction(if_zero, ONE), Fraction(if_one, ONE))
-    drawn = [chance[bits >> lane & 1] for lane in range(width)]
+    one = (chance(if_zero), chance(if_one))
+    drawn = [one[bits >> lane & 1] for lane in range(width)]
     return (*drawn, *(Fraction(0) for _ in range(mechanism.cells - width)))
 
 
@@ -127,7 +133,7 @@ def _fresh_chances(result: Audit) -> tuple[Fraction, Fraction]:
                 [call[:2] for call in coin.calls] == [(remembered, cells)],
                 "the fresh stage is not one independent draw per bit",
             )
-            chances.update((Fraction(c[2], ONE), Fraction(c[3], ONE)) for c in coin.calls)
+            chances.update((chance(c[2]), chance(c[3])) for c in coin.calls)
     if len(chances) != 1:
         raise UnauditableError("the fresh stage's thresholds are missing or change between draws")
     return chances.pop()
@@ -157,8 +163,8 @@ def _permanent_lanes(result: Audit, value: Value, cohort: int) -> Lanes:
     bits, width, if_one, if_zero = calls.pop()
     if width != mechanism.cells:
         raise UnauditableError("the permanent stage leaves bits without noise")
-    chance = (Fraction(if_zero, ONE), Fraction(if_one, ONE))
-    return tuple(chance[bits >> lane & 1] for lane in range(width))
+    one = (chance(if_zero), chance(if_one))
+    return tuple(one[bits >> lane & 1] for lane in range(width))
 
 
 def _largest_lane_loss(laws: Iterable[Lanes]) -> Decimal:

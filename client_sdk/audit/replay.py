@@ -15,26 +15,38 @@ class UnauditableError(Exception):
     """The code draws in a way whose law cannot be rebuilt; says which."""
 
 
+def no_bytes(count: int) -> bytes:
+    """Stand in for the source of a test coin: whatever asks for bytes decides unseen."""
+    raise UnauditableError("it draws raw words or bytes, whose use cannot be followed")
+
+
+def chance(threshold: int) -> Fraction:
+    """Return the probability of a threshold; one out of range would cancel out as a negative."""
+    if not 0 <= threshold <= ONE:
+        raise UnauditableError(f"a threshold must lie in 0..2**64, got {threshold}")
+    return Fraction(threshold, ONE)
+
+
 class ReplayCoin(Coin):
     """Answers decisions from a script, takes the first possible branch after its end."""
 
     def __init__(self, script: Sequence[int]) -> None:
-        super().__init__()
+        super().__init__(no_bytes)
         self.script = list(script)
         self.widths: list[int] = []
         self.weight = Fraction(1)
 
-    def word(self) -> int:
-        raise UnauditableError("it draws raw words, whose use cannot be followed")
-
     def bernoulli(self, threshold: int) -> bool:
-        if threshold in (0, ONE):
-            return threshold == ONE
+        true = chance(threshold)
+        if true in (0, 1):
+            return true == 1
         heads = self._branch(2) == 0
-        self.weight *= Fraction(threshold if heads else ONE - threshold, ONE)
+        self.weight *= true if heads else 1 - true
         return heads
 
     def uniform(self, bound: int) -> int:
+        if not 1 <= bound <= ONE:
+            raise UnauditableError(f"a bound must lie in 1..2**64, got {bound}")
         self.weight /= bound
         return self._branch(bound)
 

@@ -4,7 +4,8 @@ Shown for each value v, for the sets that a chosen pattern of `Coin.subset` give
 drawn members and one more, the drawn members being numbers without v; the one more is v with one
 probability and any further value with another, the same for all. Since every pattern is equally
 probable, that makes the whole law: a response of w members has probability k/C(d-1, w-1) if v is
-among them, and w r/C(d-1, w-1) if not, for any of its members can have been the last.
+among them, and w r/C(d-1, w-1) if not, for any of its members can have been the last. Code that
+singles out a set beyond those patterns is not found out.
 """
 
 from collections.abc import Sequence
@@ -62,8 +63,8 @@ class _SubsetCoin(ReplayCoin):
         return members
 
 
-def audit_subsets(result: Audit, domain: Sequence[Value], cohort: int) -> None:
-    """Show the structure above for every value, and compose the law."""
+def audit_subsets(result: Audit, domain: Sequence[Value], cohort: int) -> int:
+    """Show the structure above for every value, and compose the law; return how many values."""
     chances = {
         _chances(result, int(value), pattern, cohort)
         for value in domain
@@ -77,7 +78,7 @@ def audit_subsets(result: Audit, domain: Sequence[Value], cohort: int) -> None:
     # Both in units of 1/C(d-1, w-1), the probability of one subset of drawn members.
     if own == 0 or other == 0:
         result.raise_to(Decimal("Infinity"))
-        return
+        return len(domain)
     loss = max(own / (size * other), size * other / own)
     result.raise_to(log_ratio(loss, Fraction(1)) if size < cells else Decimal(0))
     outside = Fraction(members, cells - 1)
@@ -88,6 +89,7 @@ def audit_subsets(result: Audit, domain: Sequence[Value], cohort: int) -> None:
         result.expect(
             stated == expected, f"supports of {value!r} are not those that channel() states"
         )
+    return len(domain)
 
 
 def _chances(
@@ -95,7 +97,10 @@ def _chances(
 ) -> tuple[Fraction, Fraction, int]:
     """Return P(last is the value), P(last is any one other) and the number of drawn members."""
     mechanism = result.mechanism
-    encoded = mechanism.permanent(value, cohort, _Probe())
+    permanents, _ = law(partial(mechanism.permanent, value, cohort))
+    if len(permanents) != 1:
+        raise UnauditableError("chance has a part in what a subset is drawn for")
+    (encoded,) = permanents
     calls: set[tuple[int, int, int]] = set()
 
     def coin(script: Sequence[int]) -> ReplayCoin:

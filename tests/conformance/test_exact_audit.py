@@ -11,11 +11,14 @@ import pytest
 from client_sdk.audit import audit, law
 from client_sdk.mechanisms import (
     CATALOGUE,
+    DBitFlip,
     GeneralizedRandomizedResponse,
+    Loloha,
     Mechanism,
     OptimizedUnary,
     RandomizedResponse,
     Rappor,
+    SubsetSelection,
     SymmetricUnary,
     Value,
 )
@@ -186,6 +189,63 @@ class UnderstatedLoss(RandomizedResponse):
         self.epsilon -= Decimal("1e-30")
 
 
+class ThresholdAboveOne(GeneralizedRandomizedResponse):
+    """Always tells the truth: the other branch has a negative probability, and never comes."""
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        keep = coin.bernoulli(ONE + 10)
+        shift = 1 + coin.uniform(self.cells - 1)
+        return permanent if keep else (permanent + shift) % self.cells
+
+    def channel(self, value: Value, cohort: int) -> list[Fraction]:
+        own = Fraction(ONE + 10, ONE)
+        other = (1 - own) / (self.cells - 1)
+        return [own if cell == value else other for cell in range(self.cells)]
+
+
+class LaneThresholdBelowZero(SymmetricUnary):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        return coin.flip_bits(permanent, self.cells, self.one_if_one, -5)
+
+    def channel(self, value: Value, cohort: int) -> list[Fraction]:
+        return [self.p_true if cell == value else Fraction(-5, ONE) for cell in range(self.cells)]
+
+
+class DecidesBesidesTheCoin(SymmetricUnary):
+    """One report in 128 is the truth, by bytes that no decision shows."""
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        noisy = super().instantaneous(permanent, coin)
+        return permanent if coin._source(1)[0] < 2 else noisy
+
+
+class TruthByChanceBeforeTheSubset(SubsetSelection):
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        own = super().permanent(value, cohort, coin)
+        return own << self.cells if coin.bernoulli(ONE // 2) else own
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        if permanent >> self.cells:
+            return permanent >> self.cells
+        return super().instantaneous(permanent, coin)
+
+
+class AllShareOneCell(Loloha):
+    def remembered_as(self, value: Value, cohort: int) -> str:
+        return "all"
+
+
+class AllShareOneWindow(DBitFlip):
+    def remembered_as(self, value: Value, cohort: int) -> str:
+        return "all"
+
+
+class LastValueWithoutNoise(GeneralizedRandomizedResponse):
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        sent = super().instantaneous(permanent, coin)
+        return permanent if permanent == self.cells - 1 else sent
+
+
 def rappor(kind: type[Rappor], bits: int) -> Rappor:
     return kind(bits, 2, 4, f="0.5", p="0.5", q="0.75")
 
@@ -214,12 +274,29 @@ def rappor(kind: type[Rappor], bits: int) -> Rappor:
             for kind in (PermanentWithoutNoise, PermanentSkipsABit, PermanentRedrawnFresh)
         ),
         pytest.param(UnderstatedLoss.from_epsilon(1), id="understated-loss"),
+        pytest.param(ThresholdAboveOne.from_epsilon(5, 1), id="threshold-above-one"),
+        *(
+            pytest.param(kind.from_epsilon(bits, 1), id=f"{kind.__name__}-{bits}-bits")
+            for bits in (4, 64)
+            for kind in (LaneThresholdBelowZero, DecidesBesidesTheCoin)
+        ),
+        pytest.param(TruthByChanceBeforeTheSubset.from_epsilon(40, 1), id="truth-before-subset"),
+        pytest.param(AllShareOneCell.from_epsilons(20, 4, 1, 2), id="one-memory-for-all-cells"),
+        pytest.param(AllShareOneWindow.from_epsilon(64, 32, 1), id="one-memory-for-all-lanes"),
+        pytest.param(LastValueWithoutNoise.from_epsilon(2000, 1), id="last-value-without-noise"),
     ],
 )
 def test_a_broken_mechanism_is_reported(broken: Mechanism) -> None:
     found = audit(broken, WORDS)
     assert not found.sound
     assert found.problems
+
+
+def test_an_audit_says_how_many_values_and_cohorts_it_got_to() -> None:
+    few = audit(GeneralizedRandomizedResponse.from_epsilon(3000, 1))
+    assert few.method == "every branch of the code, 34 of 3000 values"
+    assert audit(Loloha.from_epsilons(20, 4, 1, 2)).method.endswith("code, 4 of 21 cohorts")
+    assert audit(OptimizedUnary.from_epsilon(64, 1)).method == "every lane of the code"
 
 
 def test_the_loss_of_a_true_bit_not_cleared_is_the_published_one() -> None:
