@@ -98,8 +98,8 @@ class _Tests:
             self._seen = seen
             if self._first in drawn:
                 self._equal += drawn.count(self._first)
-                if self._equal >= MOST_EQUAL:
-                    raise NoRandomness(_BIASED)
+            if self._equal >= MOST_EQUAL:  # also after an alarm: a window that failed stays so
+                raise NoRandomness(_BIASED)
         else:
             self._weigh_windows(drawn)
 
@@ -113,6 +113,7 @@ class _Tests:
             end = at + WINDOW - seen
             equal += drawn.count(first, at, end)
             if equal >= MOST_EQUAL:
+                self._first, self._seen, self._equal = first, min(seen, WINDOW - 1), equal
                 raise NoRandomness(_BIASED)
             at, seen = end, WINDOW
         self._first, self._seen, self._equal = first, seen - (at - count), equal

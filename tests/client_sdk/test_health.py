@@ -60,6 +60,30 @@ def test_a_broken_generator_is_caught_at_the_first_draw(source: Callable[[int], 
         CheckedSource(source)(8)
 
 
+@pytest.mark.parametrize("size", [1, 8, 600])
+def test_a_generator_that_was_found_biased_is_not_believed_at_the_next_draw(size: int) -> None:
+    checked = CheckedSource(lambda count: bytes(b & 7 for b in os.urandom(count)))
+    for _ in range(3):
+        with pytest.raises(NoRandomness):
+            checked(size)
+
+
+def test_a_window_that_failed_by_short_draws_stays_failed() -> None:
+    stream = iter([os.urandom(STARTUP_BYTES), *(b"\x55%c" % each for each in range(30))])
+    checked = CheckedSource(lambda count: next(stream))
+    raised = 0
+    for _ in range(30):
+        try:
+            checked(2)
+        except NoRandomness:
+            raised += 1
+    assert raised == 30 - MOST_EQUAL
+    stream = iter([b"\x01\x02", b"\x03\x04"])
+    for _ in range(2):
+        with pytest.raises(NoRandomness):
+            checked(2)
+
+
 def test_a_generator_that_breaks_later_is_caught_within_nine_bytes() -> None:
     good = [True]
     checked = CheckedSource(lambda count: os.urandom(count) if good[0] else b"\x55" * count)
