@@ -1,6 +1,7 @@
 """Which mechanism a metric gets unless its file names one."""
 
 from decimal import Decimal
+from fractions import Fraction
 
 from client_sdk.mechanisms.thresholds import exponential
 
@@ -14,7 +15,7 @@ def choose(domain: int, epsilon: Decimal) -> str:
     """
     if domain == 2:
         return "randomized_response"
-    if domain < 3 * exponential(epsilon) + 2:
+    if domain < 3 * Fraction(exponential(epsilon)) + 2:
         return "generalized_randomized_response"
     return "optimized_unary"
 

@@ -220,7 +220,8 @@ def solve(utility: Utility, first: Decimal, epsilon: Decimal, rescale: bool) -> 
         with localcontext(_PRECISE):
             weights = [int((scale * exponent).exp() * _UNIT) for exponent in exponents]
         rows = tuple(_rounded([weights[index] for index in row]) for row in places)
-        return rows, log_ratio(largest_loss(rows).ratio, Fraction(1)) - epsilon
+        loss = log_ratio(largest_loss(rows).ratio, Fraction(1))
+        return rows, _PRECISE.subtract(loss, epsilon)
 
     low, high = first, first
     rows, over = at(first)

@@ -102,7 +102,7 @@ class Piecewise(SlidingWindow, NumberGrid):
 
 def default_steps(epsilon: Real) -> int:
     """Return a power of two that makes a window of some steps: more for a large epsilon."""
-    wanted = _WINDOW_BY_DEFAULT * exponential(part(checked_epsilon(epsilon), 2))
+    wanted = _WINDOW_BY_DEFAULT * Fraction(exponential(part(checked_epsilon(epsilon), 2)))
     steps = _FEWEST_BY_DEFAULT
     while steps < wanted and steps < _MOST_BY_DEFAULT:
         steps *= 2

@@ -1,6 +1,6 @@
 """From epsilon to integers and back, never above what was configured."""
 
-from decimal import Context, Decimal, localcontext
+from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
 
 import pytest
@@ -129,6 +129,19 @@ def test_the_hosts_decimal_context_shapes_nothing(epsilon: Decimal, precision: i
         )
         assert again.parameters() == rappor.parameters()
         assert micro(plain.epsilon) == micro(epsilon)
+
+
+def test_the_hosts_decimal_context_chooses_no_mechanism_and_stops_none() -> None:
+    # Four times e^2.08 is 32.02, three times e^4 are 163.8: a digit less is the other side.
+    shaped = (
+        ("piecewise", {"epsilon": Decimal("4.16")}),
+        ("exponential", {"domain": 5, "epsilon": Decimal("0.7")}),
+    )
+    plain = [build(name, **fields).parameters() for name, fields in shaped]
+    for context in (Context(prec=1), Context(prec=2), Context(prec=9, traps=[Inexact])):
+        with localcontext(context):
+            assert choose(160, Decimal(4)) == "generalized_randomized_response"
+            assert [build(name, **fields).parameters() for name, fields in shaped] == plain
 
 
 def test_a_charge_is_rounded_up_to_a_millionth() -> None:
