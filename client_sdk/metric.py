@@ -209,7 +209,8 @@ class Metric(_Declared):
     def change_charge(self) -> int | None:
         """What one report adds to the bound that also covers changes, in micro-epsilon.
 
-        A memoized metric's `charge` compares histories that change at the same times. Any two
+        A memoized metric's `charge` compares histories that change at the same times, that is,
+        whose reports share memories alike: to return to an earlier value is a change too. Any two
         histories differ per report by at most the loss of the fresh stage (reference 10.3).
         None where there is no bound: the remembered response itself is sent.
         """

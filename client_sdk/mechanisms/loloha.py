@@ -9,9 +9,9 @@ Arcolezi, Pinzon, Palamidessi, Gambs, "Frequency Estimation of Evolving Data Und
 Differential Privacy" (EDBT 2023).
 
 Values of one cell share one memory, so a device pays for at most g of them, ever: all its reports
-lose at most g epsilon_permanent for two histories that change at the same times, and a change
-between values of one cell shows nowhere. The variance is least with g near e^eps + 1, the default;
-fewer cells lower the bound, two most of all.
+lose at most g epsilon_permanent for two histories whose cells (not values) change and return at
+the same times, and a change between values of one cell shows nowhere. The variance is least with g
+near e^eps + 1, the default; fewer cells lower the bound, two most of all.
 """
 
 from collections.abc import Mapping

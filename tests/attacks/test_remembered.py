@@ -8,13 +8,15 @@ reports (multi-freq-ldpy's L_SUE).
 
 import math
 import os
+from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from client_sdk.mechanisms import DBitFlip, Loloha
+from client_sdk.mechanisms import DBitFlip, Loloha, MemoizedGeneralizedRandomizedResponse
 from client_sdk.metric import Metric
 from client_sdk.randomness import Coin
 from client_sdk.recorder import Recorder, device_cohort, permanent_response
@@ -169,6 +171,58 @@ def test_d_bit_flip_shows_changes_and_says_so(registry_of: Any, note: Any) -> No
     constant, changed = (histories(metric, pair, 300) / 300 for pair in ((3, 3), (3, 4)))
     note("a change of d-bit flip", bound="none", measured=changed, control=constant)
     assert constant == 0 and changed > 0.9
+
+
+def loss_of(mechanism: Any, days: int, one: list[int], other: list[int]) -> float:
+    """Largest log-ratio over what `days` reports of each phase say, each phase the same.
+
+    Args:
+        mechanism: Remembers a cell and sends it or another one.
+        days: Reports of a phase.
+        one, other: The cell that each phase's value has, in two histories.
+    """
+    keep, leave, again, else_ = (float(each) for each in stages_of(mechanism))
+
+    def chance(history: list[int], sent: tuple[int, ...]) -> float:
+        total = 1.0
+        for cell in set(history):
+            phases = [said for said, its in zip(sent, history, strict=True) if its == cell]
+            total *= sum(
+                (keep if kept == cell else leave)
+                * math.prod((again if said == kept else else_) ** days for said in phases)
+                for kept in range(mechanism.cells)
+            )
+        return total
+
+    said = product(range(mechanism.cells), repeat=len(one))
+    return max(abs(math.log(chance(one, each) / chance(other, each))) for each in said)
+
+
+def stages_of(mechanism: Any) -> tuple[Fraction, ...]:
+    found = mechanism.stages
+    return found.keep, found.leave, found.keep_again, found.leave_again
+
+
+@pytest.mark.parametrize("days", [1, 5, 40])
+def test_histories_that_share_memories_alike_stay_below_the_charge(days: int) -> None:
+    cells = Loloha.from_epsilons(20, 2, 1, 2)
+    values = MemoizedGeneralizedRandomizedResponse.from_epsilons(3, 1, 2)
+    assert loss_of(cells, days, [0, 1, 0], [1, 0, 1]) <= 2 * float(cells.epsilon_permanent)
+    assert loss_of(values, days, [0, 1, 0], [2, 0, 2]) <= 2 * float(values.epsilon_permanent)
+    assert loss_of(values, days, [0, 1, 2], [1, 2, 0]) <= 3 * float(values.epsilon_permanent)
+
+
+def test_a_return_or_a_change_of_cell_shows_more_than_the_charge(note: Any) -> None:
+    """Exact. Both pairs of histories have other values from the same days on."""
+    cells = Loloha.from_epsilons(20, 2, 1, 2)
+    values = MemoizedGeneralizedRandomizedResponse.from_epsilons(3, 1, 2)
+    within = loss_of(cells, 10, [0, 0], [0, 1])
+    returned = loss_of(values, 10, [0, 1, 0], [0, 1, 2])
+    note("a change within a cell or between two, 20 reports", bound="4", measured=within, control=0)
+    note("a return or a third value, 30 reports", bound="6", measured=returned, control=0)
+    assert 2 * float(cells.epsilon_permanent) < within <= 20 * float(cells.epsilon_instantaneous)
+    assert 3 * float(values.epsilon_permanent) < returned
+    assert returned <= 30 * float(values.epsilon_instantaneous)
 
 
 def test_a_change_within_one_hash_cell_is_invisible(registry_of: Any, note: Any) -> None:
