@@ -49,7 +49,8 @@ class Report(NamedTuple):
         metric: Name in the registry.
         fingerprint: Version of the metric, 16 hex digits.
         epoch: Epoch number, see `client_sdk.epochs`.
-        cohort: The device's cohort for this metric.
+        cohort: Group of hash functions, row of a sketch or level of a tree: the device's own
+            where noise is remembered, else drawn for this report.
         response: Cell index or bit vector.
     """
 

@@ -120,6 +120,11 @@ def repeats(metric: Metric, value: object, drawn: Drawn, confidence: float) -> b
     return noise_repeats(drawn.slices, collision_chance(metric.mechanism, encoded), confidence)
 
 
+def cohorts(drawn: Drawn) -> Rows:
+    """Return the cohort of each draw's first report, one a row: it must tell nothing at all."""
+    return np.array([[cohort] for part in drawn.slices for cohort, _ in part], np.int64)
+
+
 def _leave_signals() -> None:
     """Ctrl-C is the owner's to handle; it ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -97,8 +97,10 @@ def _empirical(registry: Registry, reports: int, confidence: float) -> list[dict
     from estimator.empirical_audit import bound_of
 
     metrics = list(registry.metrics.values())
-    # Bonferroni: a collision test and one or two bounds per metric hold together.
-    statements = sum(2 if metric.memoize is None else 3 for metric in metrics)
+    # Bonferroni: a collision test and one to three bounds per metric hold together.
+    statements = sum(
+        2 + (metric.memoize is not None) + (metric.mechanism.cohorts > 1) for metric in metrics
+    )
     each = 1 - (1 - confidence) / statements
     found = []
     for metric in metrics:
@@ -113,6 +115,9 @@ def _empirical(registry: Registry, reports: int, confidence: float) -> list[dict
             figure = f"{real_reports.REPORTS_OF_ONE_VALUE} reports of one value"
             stated = float(mechanism.epsilon_permanent)
             bounds.append(_bound(figure, stated, bound_of(a.together, b.together, each)))
+        if mechanism.cohorts > 1:
+            alone = bound_of(real_reports.cohorts(a), real_reports.cohorts(b), each)
+            bounds.append(_bound("cohort alone", 0.0, alone))
         repeats = real_reports.repeats(metric, pair[0], a, each)
         broken = repeats or any(bound["verdict"] == BROKEN for bound in bounds)
         found.append(

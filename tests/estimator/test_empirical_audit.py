@@ -346,7 +346,9 @@ def test_the_shipped_client_is_audited_by_command(tmp_path: Path, capsys: Any):
     arguments = ["--empirical", "--reports", "1600", "--confidence", str(SURE), "--json"]
     assert main(["audit", str(path), *arguments]) == 0
     theme, home_page = (entry["empirical"] for entry in json.loads(capsys.readouterr().out))
-    assert [b["figure"] for b in home_page["bounds"]] == ["one report", "32 reports of one value"]
+    figures = [bound["figure"] for bound in home_page["bounds"]]
+    assert figures == ["one report", "32 reports of one value", "cohort alone"]
+    assert len(theme["bounds"]) == 1  # it has one cohort
     assert theme["noise_repeats"] is False and home_page["noise_repeats"] is False
     assert 0.1 < theme["bounds"][0]["bound"] <= 1
     assert "Recorder" in theme["method"] and theme["verdict"] == "consistent"
@@ -386,6 +388,48 @@ def test_a_broken_client_is_exit_status_1(
     shown = capsys.readouterr().out
     assert "BROKEN" in shown
     assert fault == "truth" or "two devices sent the same row of responses" in shown
+
+
+@pytest.mark.parametrize(
+    ("often", "verdict"),
+    [((0, 1, 2), "consistent"), ((0, 1, 1, 1, 1, 2, 2, 2, 2), "BROKEN")],
+    ids=["whatever the value", "by the value"],
+)
+def test_a_client_whose_cohort_depends_on_the_value_is_exit_status_1(
+    tmp_path: Path, capsys: Any, monkeypatch: Any, often: tuple[int, ...], verdict: str
+):
+    """Of a tree the cohort is the level. Its reports look right at every level by themselves."""
+    text = REGISTRY[: REGISTRY.index("[metrics.home_page]")].replace(
+        '"category"', '"ordinal"\nmechanism = { name = "hierarchical_histogram", branching = 2 }'
+    )
+    text = text.replace('catch_all = "other"', 'missing = "other"')
+    text = text.replace('"dark", "other"', '"dark", "dim", "grey", "other"')
+
+    def collect(registry: Registry, metric: Metric, reports: int, processes: int) -> Any:
+        sides, pair = [], real_reports.hardest_pair(metric)
+        for value, levels in zip(pair, ((0, 1, 2), often), strict=True):
+            monkeypatch.setattr(
+                "client_sdk.recorder.cohort_of_report",
+                lambda secret, metric, coin, levels=levels: levels[coin.uniform(len(levels))],
+            )
+            parts = [real_reports.draw(registry, metric, value, 1000) for _ in range(2)]
+            sides.append(
+                real_reports.Drawn(
+                    real_reports.describe(metric, pair, parts[0] + parts[1]),
+                    None,
+                    tuple(tuple(each[0] for each in part) for part in parts),
+                )
+            )
+        return tuple(sides)
+
+    monkeypatch.setattr(real_reports, "collect", collect)
+    path = tmp_path / "metrics.toml"
+    path.write_text(text)
+    status = main(["audit", str(path), "--empirical", "--confidence", str(SURE), "--json"])
+    (entry,) = json.loads(capsys.readouterr().out)
+    found = {each["figure"]: each["verdict"] for each in entry["empirical"]["bounds"]}
+    assert found == {"one report": "consistent", "cohort alone": verdict}
+    assert status == (verdict == "BROKEN")
 
 
 @pytest.mark.parametrize("wrong", [["--reports", "39"], ["--confidence", "1"]])
