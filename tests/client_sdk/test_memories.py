@@ -9,8 +9,9 @@ import pytest
 
 from client_sdk import Registry
 from client_sdk.changes import changes
+from client_sdk.mechanisms import build
 from client_sdk.pending import Pending, current_epoch
-from client_sdk.randomness import Coin
+from client_sdk.randomness import Coin, PrfStream
 from client_sdk.recorder import Recorder, device_cohort
 from client_sdk.state import State
 
@@ -159,3 +160,39 @@ def test_another_first_stage_is_a_new_channel_and_a_new_reservation(
     more = registry_of(table('"symmetric_unary"', 3))
     assert more.metrics["theme"].fingerprint == old.metrics["theme"].fingerprint
     assert "reservation_raised" in {found.rule for found in changes(old, more)}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "remembered"),
+    [
+        (
+            "rappor",
+            {"bits": 64, "hashes": 2, "cohorts": 4},
+            [41379022521435635, 12704755773587535905, 7086779330433960168],
+        ),
+        ("memoized_generalized_randomized_response", {"domain": 200}, [28, 191, 115]),
+        (
+            "memoized_symmetric_unary",
+            {"domain": 64},
+            [41379022219379953, 22619222899374112, 4780857155039840488],
+        ),
+        (
+            "memoized_optimized_unary",
+            {"domain": 64},
+            [5350225191371841, 79165273415680, 22804146037997640],
+        ),
+        ("loloha", {"domain": 200, "cells": 16}, [2, 7, 14]),
+        ("d_bit_flip", {"domain": 64, "bits": 32}, [9634304, 5266449, 1113130048]),
+    ],
+)
+def test_no_version_draws_other_noise_to_remember(
+    name: str, options: dict[str, Any], remembered: list[int]
+) -> None:
+    """A device that its user restores from a backup may have lost what it remembered since, and
+    draws it again: with a way of its own to use the stream, a new version would tell twice."""
+    epsilon = "2" if name == "d_bit_flip" else "1"
+    mechanism = build(name, epsilon=epsilon, epsilon_permanent="2", **options)
+    for value, expected in enumerate(remembered):
+        coin = Coin(PrfStream(bytes(32), b"permanent", str(value).encode()))
+        encoded = str(value) if mechanism.domain is None else value
+        assert mechanism.permanent(encoded, 1, coin) == expected
