@@ -6,7 +6,8 @@ no sampling and no tolerance. Small channels are enumerated response by response
 bit vectors lane by lane (`lanes`), subsets of long lists by the one subset they draw (`subsets`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from client_sdk.audit.branches import audit_branches
 from client_sdk.audit.finding import Audit
@@ -49,11 +50,14 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
     # Both ends first: a large channel is done before all values are.
     domain = [*domain[:1], *domain[1:][-1:], *domain[1:-1]]
     compared, cohorts = len(domain), _cohorts(mechanism)
+    before = dict(vars(mechanism))
     try:
         for cohort in cohorts:
             compared = min(compared, method(result, domain, cohort))
     except UnauditableError as error:
         result.problems.append(str(error))
+    for name in _kept_since(before, mechanism):
+        result.problems.append(f"its draws leave something behind in {name!r}, which may tell")
     values = mechanism.domain or len(domain)
     if compared < values:
         result.method += f", {compared} of {values} values"
@@ -76,6 +80,14 @@ def audit(mechanism: Mechanism, strings: Iterable[str] = ()) -> Audit:
             f"{mechanism.epsilon_instantaneous:.12f}",
         )
     return result
+
+
+def _kept_since(before: Mapping[str, object], mechanism: Mechanism) -> Iterator[str]:
+    """Yield attributes that draws have set: a law would depend on what was drawn before."""
+    for name, value in vars(mechanism).items():
+        computed = isinstance(getattr(type(mechanism), name, None), cached_property)
+        if not computed and (name not in before or before[name] is not value):
+            yield name
 
 
 def _cohorts(mechanism: Mechanism) -> Sequence[int]:

@@ -13,6 +13,7 @@ from client_sdk.mechanisms import (
     CATALOGUE,
     DBitFlip,
     GeneralizedRandomizedResponse,
+    HierarchicalHistogram,
     Loloha,
     Mechanism,
     OptimizedUnary,
@@ -240,6 +241,18 @@ class AllShareOneWindow(DBitFlip):
         return "all"
 
 
+class RemembersTheLevelItself(HierarchicalHistogram):
+    """The law of each value is right as long as no other value comes between its two stages."""
+
+    def permanent(self, value: Value, cohort: int, coin: Coin) -> int:
+        self.level = cohort
+        return 1 << self.node(int(value), cohort)
+
+    def instantaneous(self, permanent: int, coin: Coin) -> int:
+        width = self.widths[self.level]
+        return coin.flip_bits(permanent, width, self.one_if_one, self.one_if_zero)
+
+
 class LastValueWithoutNoise(GeneralizedRandomizedResponse):
     def instantaneous(self, permanent: int, coin: Coin) -> int:
         sent = super().instantaneous(permanent, coin)
@@ -283,6 +296,8 @@ def rappor(kind: type[Rappor], bits: int) -> Rappor:
         pytest.param(TruthByChanceBeforeTheSubset.from_epsilon(40, 1), id="truth-before-subset"),
         pytest.param(AllShareOneCell.from_epsilons(20, 4, 1, 2), id="one-memory-for-all-cells"),
         pytest.param(AllShareOneWindow.from_epsilon(64, 32, 1), id="one-memory-for-all-lanes"),
+        pytest.param(RemembersTheLevelItself.from_epsilon(9, 1, 3), id="level-kept-9-leaves"),
+        pytest.param(RemembersTheLevelItself.from_epsilon(64, 1), id="level-kept-64-leaves"),
         pytest.param(LastValueWithoutNoise.from_epsilon(2000, 1), id="last-value-without-noise"),
     ],
 )
