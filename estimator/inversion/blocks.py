@@ -12,7 +12,7 @@ from estimator.inversion.described import Described
 from estimator.inversion.matrix import entries_from
 from estimator.inversion.scores import Linear, of_moments
 
-METHOD = "Walsh-Hadamard transform of the counts; normal interval from the variance of its scores"
+METHOD = "Walsh-Hadamard transform of the counts; outer ends of normal and score interval"
 
 
 def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
@@ -49,7 +49,9 @@ def block_estimate(counts: ArrayLike, mechanism: BlockHadamardResponse, n: Array
     own, other = scale**2 * mechanism.half * np.array(_squares(mechanism))
     least = own - 1 if mechanism.blocks == 1 else min(own - 1, other)
     noise = np.clip(variance_reporters(first, mechanism), least, max(own, other))
-    return of_moments(first, second, scale**2 * first, noise, least, size)
+    # Of its block others have as large scores, those of other blocks smaller ones.
+    holders = np.zeros_like(first), np.full_like(first, 0 if mechanism.blocks == 1 else own - other)
+    return of_moments(first, second, scale**2 * first, noise, least, holders, size)
 
 
 def variance_reporters(shares: Floats, mechanism: BlockHadamardResponse) -> Floats:

@@ -13,7 +13,7 @@ from estimator.inversion.scores import (
     worst_shift_of,
 )
 
-METHOD = "inverted channel matrix; normal interval from the variance of its scores"
+METHOD = "inverted channel matrix; outer ends of normal and score interval"
 
 
 def estimates(metric: Described, tally: Tally, level: float) -> Estimates:

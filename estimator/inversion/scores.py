@@ -34,17 +34,33 @@ class Linear:
         population: Standard errors about the population.
         reporters: Standard errors about these reporters: the noise alone.
         skewness: Of the estimates' noise.
+        second: Mean square of the scores, not below what the least noise makes of it.
+        holders: By how much a holder's squared score exceeds another's, at least and at most.
+        n: Reports, shape (..., 1).
     """
 
     shares: Floats
     population: Floats
     reporters: Floats
     skewness: Floats
+    second: Floats
+    holders: tuple[Floats, Floats]
+    n: Floats
 
     def interval(self, level: float, cells: int = 1) -> tuple[Floats, Floats]:
-        """Return normal intervals about the population; `cells` hold together (Bonferroni)."""
-        half = normal_quantile(level, cells) * self.population
-        return self.shares - half, self.shares + half
+        """Return intervals about the population; `cells` hold together (Bonferroni).
+
+        They hold all shares f that the estimate is within z standard errors of, at the variance
+        that f implies: Wilson's interval, for scores. The estimated variance alone is far too small
+        where epsilon is large and few hold a value: without a report of it there is no spread. It
+        is used where it reaches further, since what f implies depends on the shares of the others.
+        """
+        z = normal_quantile(level, cells)
+        low, high = (
+            _roots(self.shares, self.second, slope, z**2 / self.n) for slope in self.holders
+        )
+        normal = z * self.population
+        return np.minimum(low[0], self.shares - normal), np.maximum(high[1], self.shares + normal)
 
     def significant(self, level: float, cells: int) -> NDArray[np.bool_]:
         """Return which targets are present: one-sided, at (1 - level) / cells.
@@ -78,7 +94,9 @@ def linear_estimate(
     held = first if shares is None else np.asarray(shares, np.float64)
     noise = channel_rows @ (scores**2).T - (channel_rows @ scores.T) ** 2
     least, most = np.maximum(noise.min(axis=0), 0), noise.max(axis=0)
-    return of_moments(first, second, third, np.clip(held @ noise, least, most), least, size)
+    noise = np.clip(held @ noise, least, most)
+    holders = _excess(channel_rows @ (scores**2).T)
+    return of_moments(first, second, third, noise, least, holders, size)
 
 
 def of_moments(
@@ -87,6 +105,7 @@ def of_moments(
     third: Floats,
     noise: Floats,
     least: ArrayLike,
+    holders: tuple[Floats, Floats],
     n: NDArray[np.float64],
 ) -> Linear:
     """Make estimates of the raw moments of scores.
@@ -95,6 +114,7 @@ def of_moments(
         first, second, third: Means of the scores, of their squares and cubes: (..., targets).
         noise: Expected variance of a score given the value, of the same shape.
         least: The least that it can be, whoever holds what.
+        holders: See `Linear`.
         n: Reports of each collection, at least 1, shape (...).
     """
     size = n[..., None]
@@ -103,7 +123,25 @@ def of_moments(
     cubed = third - 3 * first * second + 2 * first**3
     tiny = np.finfo(float).tiny ** 0.5  # a channel without noise has no skewness either
     skewness = cubed / np.maximum(size * population, tiny) ** 1.5 / np.sqrt(size)
-    return Linear(first, np.sqrt(population), np.sqrt(reporters), skewness)
+    second = np.maximum(second, first**2 + np.asarray(least))
+    return Linear(first, np.sqrt(population), np.sqrt(reporters), skewness, second, holders, size)
+
+
+def _excess(squares: Floats) -> tuple[Floats, Floats]:
+    """Return `Linear.holders` from E[score^2 | value], shape (values, targets), alike in order."""
+    own = np.diag(squares)
+    others = 1 - np.eye(len(squares)) > 0
+    most = np.where(others, squares, -np.inf).max(axis=0)
+    least = np.where(others, squares, np.inf).min(axis=0)
+    return own - most, own - least
+
+
+def _roots(share: Floats, second: Floats, slope: Floats, step: Floats) -> tuple[Floats, Floats]:
+    """Solve (f - share)^2 = step (second + (f - share) slope - f^2) for f."""
+    middle = share + step * slope / 2
+    rest = share**2 - step * (second - share * slope)
+    half = np.sqrt(np.maximum(middle**2 - (1 + step) * rest, 0))
+    return (middle - half) / (1 + step), (middle + half) / (1 + step)
 
 
 def variance_population(first: Floats, second: Floats, n: NDArray[np.float64]) -> Floats:
