@@ -20,7 +20,7 @@ from estimator.inversion.entries import Columns, entries_of
 
 METHOD = (
     "inverted channel over the cohorts asked for a value; Wilson interval of the support count, "
-    "mapped through the inverse"
+    "of all together Clopper-Pearson, mapped through the inverse"
 )
 
 
@@ -82,7 +82,7 @@ def _columns(
         uncertainty.standard_error_population(supports, asked, channel),
         np.sqrt(variance_reporters(np.clip(shares, 0, 1), asked, n, channel)),
         uncertainty.interval(supports, asked, channel, level=level),
-        uncertainty.interval(supports, asked, channel, level=level, cells=cells),
+        uncertainty.simultaneous_interval(supports, asked, channel, level=level, cells=cells),
         uncertainty.significant(supports, asked, channel, level=level, cells=cells),
     )
 

@@ -39,7 +39,7 @@ class Columns:
             uncertainty.standard_error_population(counts, n, channel),
             uncertainty.standard_error_reporters(counts, n, channel),
             uncertainty.interval(counts, n, channel, level=level),
-            uncertainty.interval(counts, n, channel, level=level, cells=cells),
+            uncertainty.simultaneous_interval(counts, n, channel, level=level, cells=cells),
             uncertainty.significant(counts, n, channel, level=level, cells=cells),
         )
 

@@ -13,7 +13,10 @@ from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
 from estimator.plausibility import worst_shift
 
-METHOD = "inverted channel; Wilson interval of the support count, mapped through the inverse"
+METHOD = (
+    "inverted channel; Wilson interval of the support count, of all together Clopper-Pearson, "
+    "mapped through the inverse"
+)
 
 
 def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
