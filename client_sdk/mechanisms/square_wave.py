@@ -22,7 +22,7 @@ from client_sdk.mechanisms.sliding_window import SlidingWindow, keeping
 from client_sdk.mechanisms.thresholds import Real, checked_epsilon, exponential, probability
 
 MOST_BUCKETS = 256
-"""More than noise lets anybody see apart; and a bootstrap has to work through them in seconds."""
+"""More than noise lets anybody see apart; and a bootstrap has to work through them in a second."""
 _SMALLEST = Decimal("1e-9")  # below, half of the range is best to nine digits
 
 

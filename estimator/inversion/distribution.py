@@ -23,6 +23,7 @@ from estimator.debias import Floats
 from estimator.estimates import Estimate, Estimates, Quantile
 from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
+from estimator.inversion.likelihood import TOLERANCE, maximum_likelihood
 from estimator.quantiles import ADDED, quantiles
 
 METHOD = (
@@ -30,9 +31,6 @@ METHOD = (
     "smoothed: what smoothing levels out it does not cover; quantiles without smoothing (EM)"
 )
 
-TOLERANCE = 1e-3
-"""Change of the log-likelihood below which smoothed steps end; of plain ones, times e^eps."""
-MOST_STEPS = 10_000
 REPLICATES = 200
 _FAKES = 0.01
 _MOST_ATTACKS = 64
@@ -83,60 +81,6 @@ def matrix(mechanism: SquareWave) -> Floats:
     for bucket in range(mechanism.domain):
         found[bucket : bucket + mechanism.window, bucket] = float(mechanism.p_true)
     return found
-
-
-def maximum_likelihood(
-    channel: Floats,
-    counts: NDArray[np.int64] | Floats,
-    *,
-    smooth: bool = True,
-    tolerance: float = TOLERANCE,
-    most_steps: int = MOST_STEPS,
-) -> Floats:
-    """Return the shares that make counts most likely, from even ones on.
-
-    Args:
-        channel: P(cell | value), shape (cells, values), nowhere 0.
-        counts: Reports by cell, shape (..., cells).
-        smooth: Whether each step is smoothed.
-        tolerance: A collection is done when a step changes its log-likelihood by less; 0 makes
-            `most_steps` steps.
-        most_steps: The most that are made.
-
-    Returns:
-        Shares, shape (..., values). That of a collection does not depend on the others.
-    """
-    tallies = np.asarray(counts, np.float64).reshape(-1, channel.shape[0])
-    found = np.full((len(tallies), channel.shape[1]), 1 / channel.shape[1])
-    going = np.arange(len(tallies))
-    shares, held = found, tallies
-    last = np.full(len(tallies), -np.inf)
-    for _ in range(most_steps):
-        expected = shares @ channel.T
-        likelihood = np.einsum("ij,ij->i", held, np.log(expected))
-        more = np.abs(likelihood - last) >= tolerance
-        if not more.all():
-            found[going[~more]] = shares[~more]
-            going, shares, held = going[more], shares[more], held[more]
-            expected, likelihood = expected[more], likelihood[more]
-            if not going.size:
-                break
-        last = likelihood
-        shares = shares * ((held / expected) @ channel)
-        shares /= shares.sum(axis=1, keepdims=True)
-        if smooth:
-            shares = smoothed(shares)
-    found[going] = shares
-    return found.reshape(*np.shape(counts)[:-1], channel.shape[1])
-
-
-def smoothed(shares: Floats) -> Floats:
-    """Return shares averaged with their neighbours by (1, 2, 1)/4, by (2, 1)/3 at the ends."""
-    mixed = shares / 2
-    mixed[..., 1:] += shares[..., :-1] / 4
-    mixed[..., :-1] += shares[..., 1:] / 4
-    mixed[..., [0, -1]] *= 4 / 3
-    return np.asarray(mixed / mixed.sum(axis=-1, keepdims=True), np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,10 @@ from estimator.estimate import estimate
 from estimator.inversion.distribution import (
     bootstrap,
     matrix,
-    maximum_likelihood,
     quantiles_of,
-    smoothed,
     worst_shift,
 )
+from estimator.inversion.likelihood import maximum_likelihood, smoothed
 from estimator.quantiles import PARTS
 from tests.registries import registry
 
