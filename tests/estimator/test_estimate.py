@@ -9,6 +9,7 @@ from scipy import stats
 import estimator
 from aggregator.tally import Tally
 from client_sdk.mechanisms import GeneralizedRandomizedResponse, RandomizedResponse, Rappor
+from estimator.errors import DecodeError
 from estimator.estimate import estimate
 from estimator.pool import pool, poolable
 
@@ -149,6 +150,21 @@ def test_strings_without_candidates_have_nothing_to_estimate(metrics):
     tally = Tally(np.full(4, 10), np.full((4, 32), 5))
     found = estimate(home, tally)
     assert (found.entries, found.other.share, found.misfit) == ((), None, None)
+
+
+def test_few_reports_that_cannot_tell_candidates_apart_are_no_estimate_and_no_failure(metrics):
+    """Forty candidates on the 32 bits of the one cohort that has reported, of four."""
+    metric = metrics["home_page"]._replace(candidates=tuple(f"{i}.example" for i in range(40)))
+    mechanism = metric.mechanism
+    reports = np.array([1] + [0] * (mechanism.cohorts - 1))
+    counts = np.zeros((mechanism.cohorts, mechanism.cells), np.int64)
+    found = estimate(metric, Tally(reports, counts))
+    assert found.n == 1
+    assert {entry.share for entry in found.all_entries} == {None}
+    assert len(found.all_entries) == 41
+    hopeless = metric._replace(candidates=tuple(f"{i}.example" for i in range(200)))
+    with pytest.raises(DecodeError, match="depend on each other"):
+        estimate(hopeless, Tally(reports, counts))
 
 
 @pytest.mark.parametrize("level", [0, 1, -1, 95])
