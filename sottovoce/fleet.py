@@ -181,7 +181,7 @@ def _simulated_slice(plan: Plan, first: int, size: int) -> Tour:
             metric = registry.metrics[name]
             reason = _refusal(metric, secret, now)
             if reason is None:
-                reports.append(_report(metric, secret, text, now))
+                reports.append(report_of(metric, secret, text, now))
             else:
                 tour.dropped[reason] += 1
         if reports:
@@ -200,7 +200,7 @@ def _refusal(metric: Metric, secret: bytes, now: float) -> str | None:
     return None
 
 
-def _report(metric: Metric, secret: bytes, text: str, now: float) -> str:
+def report_of(metric: Metric, secret: bytes, text: str, now: float) -> str:
     """Randomize one value as a complete client does, without a state.
 
     What a complete client would hold back until its epoch has ended leaves at once.
