@@ -11,7 +11,7 @@ class Status(NamedTuple):
         spent_epsilon: Lifetime epsilon spent, None before the first record of this process.
         lifetime_epsilon: The most that this device may ever spend.
         queued: Reports that wait to be sent.
-        dropped: Values not reported, by reason.
+        dropped: Values not reported, by reason; and, though reported, clamped ones.
         refused: Reports that left the queue without being accepted, by reason: the server's, or
             too_old, or unanswered (refused for days by something that is not known to be the
             server), or identity_revoked (the device enrols anew).

@@ -293,7 +293,9 @@ def _complete_client(
             raise TransportError(f"a complete client could not deliver: {status}")
         time.sleep(0.5)
     status = client.status()
-    refused, dropped = status.refused, status.dropped
+    refused = status.refused
+    # Clamped values are counted there, but reported.
+    dropped = {reason: count for reason, count in status.dropped.items() if reason != "clamped"}
     if plan.erase and not client.erase(_PATIENCE_SECONDS):
         raise TransportError("the server did not confirm that it has erased a complete client")
     client.close()
