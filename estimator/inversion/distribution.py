@@ -58,8 +58,12 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         (shares - outer, shares + outer),
         np.zeros(len(shares), np.bool_),
     )
-    # Smoothing gives a bucket something of its neighbours': that somebody holds it cannot be told.
-    entries = (replace(e, significant=None) for e in entries_of(metric.labels, columns, n))
+    # Smoothing gives a bucket something of its neighbours': that somebody holds it cannot be told,
+    # and its errors, which leave that out, would look like those of more direct answers than came.
+    entries = (
+        replace(e, significant=None, design_effect=None)
+        for e in entries_of(metric.labels, columns, n)
+    )
     return Estimates(
         n,
         epsilon,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from estimator.errors import NotPublishable
 from estimator.estimates import Estimate, Estimates
 from estimator.releases.across_epochs import AcrossEpochs, change
+from estimator.releases.caveats import SMOOTHED
 from estimator.releases.charts import Names, in_percent, in_points, names_of, whole
 from estimator.releases.number import (
     Figure,
@@ -130,10 +131,14 @@ def summary(release: Release, estimates: Estimates) -> str:
         return devices
     top = max(listed, key=lambda entry: entry.share or 0.0)
     low, high = top.interval or (0.0, 0.0)
+    named = (
+        f"\N{LEFT DOUBLE QUOTATION MARK}{names_of(release)[type(top.value), top.value]}"
+        f"\N{RIGHT DOUBLE QUOTATION MARK}: {in_percent(top.share)}"
+    )
+    if release.channels.mechanism in SMOOTHED:
+        return f"{devices} The largest share as smoothed is {named}; a narrow peak is higher."
     return (
-        f"{devices} The largest estimated share is \N{LEFT DOUBLE QUOTATION MARK}"
-        f"{names_of(release)[type(top.value), top.value]}"
-        f"\N{RIGHT DOUBLE QUOTATION MARK}: {in_percent(top.share)}, probably between "
+        f"{devices} The largest estimated share is {named}, probably between "
         f"{in_percent(low)} and {in_percent(high)}."
     )
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from estimator.drawing import PAPER, Palette, Spec, spec
+from estimator.releases.caveats import SMOOTHED
 from estimator.releases.charts import TIMES, days_and_gaps, titled
 from estimator.releases.release import Release
 
@@ -37,10 +38,10 @@ def is_of_a_mean(release: Release) -> bool:
 def n_needed(release: Release, target: float = TARGET) -> int | None:
     """Return with how many reports the widest interval would be `target`, figures as they are.
 
-    None without intervals.
+    None without intervals, and of smoothed shares: no number of reports takes their bias away.
     """
     half, estimates = half_width(release), release.estimates
-    if half is None or estimates is None:
+    if half is None or estimates is None or release.channels.mechanism in SMOOTHED:
         return None
     return math.ceil(estimates.n * (half / target) ** 2)
 

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from aggregator.tally import Tally
 from client_sdk.epochs import parse
-from client_sdk.mechanisms import GeneralizedRandomizedResponse
+from client_sdk.mechanisms import GeneralizedRandomizedResponse, SquareWave
 from estimator.dashboard.pages.history import history
 from estimator.dashboard.pages.meaning import of_the_figures
 from estimator.drawing import svg_of
 from estimator.errors import NotPublishable
+from estimator.estimate import estimate
+from estimator.inversion.distribution import matrix
 from estimator.notices.digest import Digest, _released
 from estimator.notices.digest_words import as_text
 from estimator.pool import pool, poolable
@@ -134,6 +137,24 @@ def test_smoothed_shares_are_called_biased_and_not_unbiased(metrics):
     caveats = released(metric._replace(mechanism=smooth), of_quantiles(metric)).caveats
     assert any("smoothed, which is biased" in each for each in caveats)
     assert not any("unbiased" in each for each in caveats)
+
+
+def test_smoothed_shares_promise_nothing_that_smoothing_breaks(metrics):
+    mechanism = SquareWave.from_epsilon(4, 2)
+    metric = metrics["theme"]._replace(type="ordinal", mechanism=mechanism)
+    counts = np.rint(3000 * matrix(mechanism)[:, [1]].T).astype(np.int64)  # all hold the second
+    found = estimate(metric, Tally(np.array([counts.sum()]), counts))
+    release = released(metric, found)
+    top = found.entries[1]
+    assert top.share < 0.9 and top.interval[1] < 1  # the true one is 1, which is the point
+    assert {entry.design_effect for entry in found.entries} == {None}
+    assert n_needed(release) is None
+    assert "Price of privacy" not in dict(telling.sureness(release, found))
+    said = " ".join(of_the_figures(release, found))
+    assert "holds the share as smoothed in 95 of 100" in said
+    assert "true share" not in said and "urely above zero" not in said
+    summary = telling.summary(release, found)
+    assert "largest share as smoothed is" in summary and "probably" not in summary
 
 
 def _like(kind, made):

@@ -88,7 +88,13 @@ def of_the_figures(release: Release, estimates: Estimates) -> Iterator[str]:
             "Inside a bucket nothing is known: a quantile says in which bucket it lies, and where "
             "it would be there if values were spread evenly."
         )
-    if estimates.all_entries:
+    if release.channels.mechanism in SMOOTHED:
+        yield (
+            "Shares are fitted and smoothed: narrow peaks come out lower and wider than they are. "
+            f"An interval holds the share as smoothed in {right} of 100 such cases, not the true "
+            "one, and whether anybody has a value is not judged."
+        )
+    elif estimates.all_entries:
         yield (
             f"An interval holds the true share in {right} of 100 such cases, for a value that you "
             "chose before you looked. Whoever scans the list or picks the largest value goes by "
@@ -99,10 +105,6 @@ def of_the_figures(release: Release, estimates: Estimates) -> Iterator[str]:
         yield (
             "Options are counted by themselves: a device may have several or none, so shares do "
             "not add up to 100 %."
-        )
-    if release.channels.mechanism in SMOOTHED:
-        yield (
-            "Shares are fitted and smoothed: narrow peaks come out lower and wider than they are."
         )
     below = sum((entry.share or 0.0) < 0 for entry in estimates.all_entries)
     if below:

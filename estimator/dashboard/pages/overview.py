@@ -9,6 +9,7 @@ from estimator.dashboard.pages.standing import Standing, standing
 from estimator.errors import DocumentError
 from estimator.releases import telling
 from estimator.releases.alarms import alarms
+from estimator.releases.caveats import SMOOTHED
 from estimator.releases.charts import in_percent, shown
 from estimator.releases.number import ends_in_unit, figure_in_unit, foremost
 from estimator.releases.release import Release
@@ -22,11 +23,13 @@ class Top:
         of: What it is of: "mean", "median", or the name of a value.
         estimate: With its unit where it has one.
         interval: At the release's level.
+        smoothed: Whether that is about the share as smoothed, not about the true one.
     """
 
     of: str
     estimate: str
     interval: str
+    smoothed: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,4 +120,5 @@ def _top(release: Release | None) -> Top | None:
     top = max(named, key=lambda entry: entry.share or 0.0)
     ends = top.interval
     interval = f"{in_percent(ends[0])} to {in_percent(ends[1])}" if ends else "\N{EN DASH}"
-    return Top(shown(top.value), in_percent(top.share), interval)
+    smoothed = release.channels.mechanism in SMOOTHED
+    return Top(shown(top.value), in_percent(top.share), interval, smoothed)
