@@ -24,7 +24,9 @@ class RegistryError(SottovoceError, ValueError):
     """A key of metrics.toml breaks a rule; names key, rule and value."""
 
     def __init__(self, key: str, rule: str, value: object) -> None:
-        super().__init__(f"{key}: {rule}, got {_shown(value)}")
+        # A rule that a mechanism states already says what it got: of the key it is the context.
+        shows = "for" if ", got " in rule else "got"
+        super().__init__(f"{key}: {rule}, {shows} {_shown(value)}")
         self.key = key
         self.rule = rule
         self.value = value
@@ -45,6 +47,7 @@ def _shown(value: object) -> str:
 
     try:
         text = str(value) if isinstance(value, Decimal | date) else repr(value)
+        text = text.replace("Decimal('", "").replace("')", "") if "Decimal('" in text else text
     except ValueError:  # more digits than Python is willing to print
         return "an integer of thousands of digits"
     return text if len(text) <= 200 else f"{text[:200]}..."

@@ -137,7 +137,11 @@ def _of_project(registry: Registry) -> Iterator[Finding]:
                 "the names are easily taken for each other; a value recorded under the wrong "
                 "one is lost or counted wrongly",
             )
-    silent = [each.name for each in registry.metrics.values() if each.when_absent is None]
+    silent = [
+        each.name
+        for each in registry.metrics.values()
+        if each.when_absent is None and each.epoch != "once"  # where it is refused
+    ]
     if silent:
         yield Finding(
             "note",

@@ -5,7 +5,12 @@ from decimal import Decimal
 
 from client_sdk.declaration.channel import channel_from
 from client_sdk.declaration.table import Table
-from client_sdk.declaration.values import DOMAINS, ORDERED, encoding_of
+from client_sdk.declaration.values import (
+    DOMAINS,
+    ORDERED,
+    encoding_of,
+    refuse_keys_of_others,
+)
 from client_sdk.epochs import LENGTHS
 from client_sdk.errors import WrongType
 from client_sdk.mechanisms import Value
@@ -32,7 +37,7 @@ def metric_from(name: str, table: Table, contact: str) -> Metric:
     epsilon = table.take_epsilon("epsilon")
     encodes = encoding_of(table, kind)
     domain = DOMAINS[kind](table)
-    mechanism, memoize = channel_from(table, encodes, domain, epsilon)
+    mechanism, memoize = channel_from(table, encodes, domain, epsilon, ordered=kind in ORDERED)
     if mechanism.ordered and kind not in ORDERED:
         rule = f"must be {' or '.join(ORDERED)}: {mechanism.name} takes neighbours for alike"
         raise table.fail("type", rule, kind)
@@ -66,6 +71,7 @@ def metric_from(name: str, table: Table, contact: str) -> Metric:
     )
     metric = metric._replace(when_absent=_when_absent(table, metric))
     table.refuse_for_now("joint", "joint metrics")
+    refuse_keys_of_others(table, metric)
     table.finish()
     return metric
 

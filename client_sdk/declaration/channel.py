@@ -10,6 +10,7 @@ from client_sdk.mechanisms import (
     MEMOIZED,
     Declared,
     Mechanism,
+    RandomizedResponse,
     build,
     choose,
     choose_several,
@@ -19,13 +20,14 @@ from client_sdk.metric import Memoize
 
 
 def channel_from(
-    table: Table, encodes: str, domain: dict[str, Any], epsilon: Decimal
+    table: Table, encodes: str, domain: dict[str, Any], epsilon: Decimal, *, ordered: bool
 ) -> tuple[Mechanism, Memoize | None]:
     """Take `mechanism`, `memoize` and `rappor` of a metric's table.
 
     Args:
         table: The metric's.
         encodes: What a value of the metric is, see `Mechanism.encodes`.
+        ordered: Whether its values have an order.
         domain: What the keys of its type have shaped: fields of `Metric`.
         epsilon: Allowed loss of one report.
 
@@ -35,10 +37,12 @@ def channel_from(
     memoize = _memoize(table)
     key, chosen, asked, options = _chosen(table, encodes, domain, epsilon)
     name = asked if memoize is None else MEMOIZED.get(asked, asked)
-    if CATALOGUE[name].encodes != encodes:
-        able = sorted(each.name for each in CATALOGUE.values() if each.encodes == encodes)
+    able = _able(encodes, domain, ordered=ordered)
+    if name not in CATALOGUE or CATALOGUE[name].encodes != encodes:
         raise table.fail(key, f"must be one of {', '.join(able)} for this type", chosen)
     by_probability = {"p_true", "p_false"} & options.keys()
+    for lacking in {"p_true", "p_false"} - options.keys() if by_probability else ():
+        raise table.fail(f"{key}.{lacking}", f"is required beside {by_probability.pop()}", None)
     declared = Declared(
         domain=len(domain["labels"]) if domain.get("labels") else None,
         epsilon=None if by_probability else epsilon,
@@ -48,15 +52,18 @@ def channel_from(
     if memoize is None and CATALOGUE[name].memoizes:
         raise table.fail("memoize", f"is required: {name} remembers its noise", None)
     if memoize is not None and not CATALOGUE[name].memoizes:
-        able = sorted(e.name for e in CATALOGUE.values() if e.memoizes and e.encodes == encodes)
-        rule = f"works with {', '.join(able) or 'no mechanism'} here; {name} remembers nothing"
+        with_memory = [each for each in able if each in MEMOIZED or CATALOGUE[each].memoizes]
+        rule = f"must be left out: {name} remembers nothing, nor does another mechanism here"
+        if with_memory:
+            rule = f"works with {', '.join(with_memory)} here; {name} remembers nothing"
         raise table.fail("memoize", rule, name)
     try:
         if asked != name:  # what is to be remembered must be able to take the values, too
             build(asked, declared._replace(epsilon=epsilon, options={}))
         mechanism = build(name, declared)
     except OptionError as error:
-        raise table.fail(f"{key}.{error.option}", error.rule, error.value) from error
+        of = "memoize" if error.option == "epsilon_permanent" else key
+        raise table.fail(f"{of}.{error.option}", error.rule, error.value) from error
     except ParameterError as error:
         raise table.fail(key, str(error), chosen) from error
     return _within(table, mechanism, epsilon, memoize), memoize
@@ -66,7 +73,8 @@ def _chosen(
     table: Table, encodes: str, domain: dict[str, Any], epsilon: Decimal
 ) -> tuple[str, Any, str, dict[str, Any]]:
     """Return the key that says which mechanism it is, what it says, the name and the options."""
-    if encodes == "string" and "mechanism" not in table.values:
+    if encodes == "string" and table.values.get("mechanism", "rappor") == "rappor":
+        table.take("mechanism", None)
         inner = table.take_table("rappor", {})
         return "rappor", dict(inner.values), "rappor", _options(inner)
     chosen = table.take("mechanism", None)
@@ -74,12 +82,29 @@ def _chosen(
         chosen = _default(encodes, domain, epsilon)
     inner = Table(table.key("mechanism"), chosen if isinstance(chosen, dict) else {"name": chosen})
     name = inner.take_text("name")
-    if name not in CATALOGUE:
-        raise table.fail("mechanism", f"must be one of {', '.join(sorted(CATALOGUE))}", name)
+    if encodes == "string" and "rappor" in table.values:
+        rule = 'goes with mechanism = "rappor" alone: remove it'
+        raise table.fail("rappor", rule, table.take("rappor"))
     options = _options(inner)
     if "most" in domain:
+        if "most" in options:
+            rule = "is a key of the metric, beside its values: move it there"
+            raise inner.fail("most", rule, options["most"])
         options["most"] = domain["most"]
     return "mechanism", chosen, name, options
+
+
+def _able(encodes: str, domain: dict[str, Any], *, ordered: bool) -> list[str]:
+    """Return the names that a file may write for values like these, in order."""
+    two = len(domain.get("labels", ())) == 2
+    return sorted(
+        name
+        for name, kind in CATALOGUE.items()
+        if kind.encodes == encodes
+        and name not in MEMOIZED.values()  # `memoize` makes these of others
+        and (ordered or not kind.ordered)
+        and (two or kind is not RandomizedResponse)
+    )
 
 
 def _default(encodes: str, domain: dict[str, Any], epsilon: Decimal) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from client_sdk.declaration.table import MOST_VALUES, Table
 from client_sdk.mechanisms import CATALOGUE, Encoding
-from client_sdk.metric import Label, MetricType, normalized, position
+from client_sdk.metric import Label, Metric, MetricType, normalized, position
 
 MOST_OPTIONS = 256
 ORDERED: tuple[MetricType, ...] = ("ordinal", "number")
@@ -54,6 +54,10 @@ def _number(table: Table) -> dict[str, Any]:
         raise table.fail("missing", "must lie in range", missing)
     if encoding_of(table, "number") == "number":
         return {"edges": (low, high), "missing": position(missing, low, high)}
+    if "buckets" not in table.values:
+        means = sorted(name for name, kind in CATALOGUE.items() if kind.encodes == "number")
+        rule = f"is required, but for the mechanisms that measure a mean ({', '.join(means)})"
+        raise table.fail("buckets", rule, None)
     buckets = table.take_integer("buckets", 2, MOST_VALUES)
     cuts = (*(low + (high - low) * step / buckets for step in range(buckets)), high)
     spans = list(pairwise(cuts))
@@ -102,3 +106,24 @@ DOMAINS: dict[MetricType, Callable[[Table], dict[str, Any]]] = {
     "string": _string,
     "multi_select": _multi_select,
 }
+
+_TYPES_OF: dict[str, tuple[MetricType, ...]] = {
+    "values": ("category", "ordinal", "multi_select"),
+    "catch_all": ("category",),
+    "range": ("number",),
+    "buckets": ("number",),
+    "most": ("multi_select",),
+    "candidates": ("string",),
+    "rappor": ("string",),
+}
+
+
+def refuse_keys_of_others(table: Table, metric: Metric) -> None:
+    """Raise for the first key left that only metrics of another kind have."""
+    for name in table.values.keys() & _TYPES_OF.keys():
+        types = _TYPES_OF[name]
+        of = " and ".join(types)
+        rule = f"is not a known key of type {metric.type}, only of {of}: remove it"
+        if metric.type in types:
+            rule = f"is not a known key with {metric.mechanism.name}, which does without: remove it"
+        raise table.fail(name, rule, table.take(name))

@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
-from client_sdk.errors import ParameterError
+from client_sdk.errors import OptionError, ParameterError
 from client_sdk.mechanisms.base import Mechanism, Value, require_domain
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
@@ -92,10 +92,8 @@ class DBitFlip(Mechanism):
             return cls.from_probabilities(domain, bits, *written)
         epsilon, permanent = declared.once(), declared.epsilon_permanent
         if permanent is not None and exact(permanent) != exact(epsilon):
-            raise ParameterError(
-                f"{cls.name} sends what it remembers, so epsilon and epsilon_permanent must be "
-                f"equal, got epsilon={epsilon}, epsilon_permanent={permanent}"
-            )
+            rule = f"must be equal to epsilon, {epsilon}: {cls.name} sends what it remembers"
+            raise OptionError("epsilon_permanent", rule, permanent)
         return cls.from_epsilon(domain, bits, epsilon)
 
     @classmethod

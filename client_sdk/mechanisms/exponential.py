@@ -115,7 +115,8 @@ class Exponential(Mechanism):
         utility = utility or distance(domain)
         change = sensitivity(utility)
         if change == 0:
-            raise OptionError("utility", "must differ between inputs", "equal rows")
+            rule = "must differ between inputs: its rows are all the same"
+            raise OptionError("utility", rule, _readable(utility))
         first = _PRECISE.divide(asked, _decimal(2 * change))
         found = solve(utility, first, asked, rescale)
         mechanism = cls(found)
@@ -233,7 +234,8 @@ def solve(utility: Utility, first: Decimal, epsilon: Decimal, rescale: bool) -> 
             low, below, best = high, above, rows
             high *= 2
             if high > 64 * first:
-                raise OptionError("utility", "must let responses tell inputs apart", "equal rows")
+                rule = "must let responses tell inputs apart: its rows differ by constants only"
+                raise OptionError("utility", rule, _readable(utility))
             rows, above = at(high)
         while below > 0:
             high, above = low, below
@@ -321,6 +323,10 @@ def _entry(number: Any) -> Fraction:
     if not (size.is_finite() and (size == 0 or _SMALLEST <= size <= _LARGEST)):
         raise OptionError("utility", "must hold 0 or numbers of size 1e-9 to 1e9", number)
     return exact(number)
+
+
+def _readable(utility: Utility) -> list[list[float]]:
+    return [[float(number) for number in row] for row in utility]
 
 
 def _decimal(part: Fraction) -> Decimal:

@@ -19,7 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from client_sdk.errors import ParameterError
+from client_sdk.errors import OptionError, ParameterError
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
     Real,
@@ -158,10 +158,8 @@ def checked_epsilons(epsilon: Real, epsilon_permanent: Real) -> tuple[Decimal, D
     """Return both as Decimals, the first below the second, else raise ParameterError."""
     one, permanent = checked_epsilon(epsilon), checked_epsilon(epsilon_permanent)
     if one >= permanent:
-        raise ParameterError(
-            "epsilon of one report must be below epsilon_permanent, got "
-            f"epsilon={epsilon}, epsilon_permanent={epsilon_permanent}"
-        )
+        rule = f"must be above epsilon of one report, {epsilon}"
+        raise OptionError("epsilon_permanent", rule, epsilon_permanent)
     return one, permanent
 
 

@@ -227,5 +227,5 @@ def test_written_parameters_are_kept_and_the_others_solved() -> None:
     parameters = mechanism.parameters()
     assert parameters["report_if_zero"] == 2**62
     assert 0 <= 1 - mechanism.epsilon < Decimal("1e-15")
-    with pytest.raises(ParameterError, match="must be below epsilon_permanent"):
+    with pytest.raises(ParameterError, match="epsilon_permanent must be above epsilon"):
         Rappor.from_epsilons(16, 2, 4, epsilon=4, epsilon_permanent=4)

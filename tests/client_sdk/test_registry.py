@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk import Registry, RegistryError, load, loads
+from client_sdk.mechanisms import CATALOGUE
 from client_sdk.mechanisms.thresholds import micro
 from client_sdk.metric import FOREVER
 from client_sdk.registry import Window
@@ -287,7 +288,7 @@ BROKEN = [
         "memoize.change_is_sensitive",
         "may not be memoized",
     ),
-    ("string", {"epsilon": "4"}, "rappor", "must be below epsilon_permanent"),
+    ("string", {"epsilon": "4"}, "memoize.epsilon_permanent", "must be above epsilon"),
     ("string", {"rappor": "{ bits = 4097 }"}, "rappor.bits", "integer in 1..4096"),
     ("string", {"rappor": "{ bits = 8, hashes = 9 }"}, "rappor", "hashes must lie"),
     ("string", {"rappor": "{ size = 8 }"}, "rappor.size", "is not a known key"),
@@ -305,7 +306,12 @@ BROKEN = [
     ("string", {"missing": "1"}, "missing", "must be a text"),
     ("string", {"mechanism": '"optimized_unary"'}, "mechanism", "rappor for this type"),
     ("category", {"mechanism": '"loloha"'}, "memoize", "is required: loloha remembers"),
-    ("category", {"memoize": MEMORY, "epsilon": "4"}, "mechanism", "must be below"),
+    (
+        "category",
+        {"memoize": MEMORY, "epsilon": "4"},
+        "memoize.epsilon_permanent",
+        "must be above epsilon of one report, 4",
+    ),
     (
         "category",
         {"memoize": MEMORY.replace("2", "4")},
@@ -360,8 +366,29 @@ BROKEN = [
     (
         "category",
         {"memoize": MEMORY, "mechanism": '"d_bit_flip"'},
-        "mechanism",
-        "sends what it remembers",
+        "memoize.epsilon_permanent",
+        "must be equal to epsilon, 1: d_bit_flip sends what it remembers",
+    ),
+    (
+        "category",
+        {"mechanism": '{ name = "symmetric_unary", p_false = 0.4 }'},
+        "mechanism.p_true",
+        "is required beside p_false",
+    ),
+    ("category", {"candidates": '["a"]'}, "candidates", "of type category, only of string: remove"),
+    ("number", {"buckets": None}, "buckets", "mean (discrete_laplace, one_bit_mean, piecewise)"),
+    ("number", {"mechanism": '"piecewise"'}, "buckets", "with piecewise, which does without: re"),
+    (
+        "string",
+        {"memoize": None, "mechanism": '"count_mean_sketch"', "rappor": "{ bits = 8 }"},
+        "rappor",
+        'goes with mechanism = "rappor" alone: remove it',
+    ),
+    (
+        "string",
+        {"mechanism": '{ name = "rappor", bits = 8 }', "rappor": "{ bits = 8 }"},
+        "rappor",
+        'goes with mechanism = "rappor" alone: remove it',
     ),
 ]
 
@@ -371,6 +398,34 @@ def test_a_broken_rule_of_a_metric_is_named(
     kind: str, keys: dict[str, str | None], key: str, rule: str
 ) -> None:
     refused(text(kind, **keys), f"metrics.m.{key}", rule)
+
+
+def test_only_mechanisms_that_would_be_taken_are_offered() -> None:
+    for kind, values in (("category", 3), ("boolean", 2), ("number", 5)):
+        error = refused(text(kind, mechanism='"laplace"'), "metrics.m.mechanism", "must be one of")
+        offered = error.rule.removeprefix("must be one of ").removesuffix(" for this type")
+        for name in offered.split(", "):
+            same = "1" if name == "d_bit_flip" else "4"
+            memory = f"{{ epsilon_permanent = {same}, distinct_values = 1 }}"
+            memoize = memory if CATALOGUE[name].memoizes else None
+            metric = loads(text(kind, mechanism=f'"{name}"', memoize=memoize)).metrics["m"]
+            assert (metric.mechanism.name, metric.mechanism.domain) == (name, values)
+
+
+def test_rappor_may_be_named_beside_its_options() -> None:
+    options = {"rappor": "{ bits = 8, hashes = 1, cohorts = 2 }"}
+    named, unnamed = (
+        loads(text("string", **options, **more)).metrics["m"]
+        for more in ({"mechanism": '"rappor"'}, {})
+    )
+    assert named.fingerprint == unnamed.fingerprint
+
+
+def test_what_a_mechanism_refuses_is_said_once_and_as_it_is_written() -> None:
+    given = '{ name = "generalized_randomized_response", p_true = 0.3, p_false = 0.3 }'
+    error = refused(text(mechanism=given), "metrics.m.mechanism", "p_false must be")
+    assert str(error).count("got") == 1
+    assert "'p_true': 0.3" in str(error)
 
 
 TEXTS = {

@@ -118,6 +118,7 @@ def test_epsilons_outside_the_usual_range_are_noted(sensitivity: str, low: str, 
 def test_silence_that_shows_is_noted() -> None:
     note = only(text(more=""), "silence")
     assert note.key == "crashed" and "when_absent" in note.text
+    assert found(text(more="", epoch="once"), "silence") == []  # there it would be refused
 
 
 def test_changes_that_show_are_noted() -> None:

@@ -175,7 +175,7 @@ def test_the_utility_is_part_of_the_channel() -> None:
         ([[1, 2, Decimal("NaN")], [1, 2, 3], [1, 2, 3]], "numbers of size"),
         ([[1, 2, Decimal("1e999999")], [1, 2, 3], [1, 2, 3]], "numbers of size"),
         ([[1, 2, Decimal("1e-999999")], [1, 2, 3], [1, 2, 3]], "numbers of size"),
-        ([[1, 2, 3]] * 3, "must differ between inputs"),
+        ([[1, 2, 3]] * 3, "its rows are all the same, got utility=..1.0, 2.0, 3.0"),
         ([[1, 2, 3], [2, 3, 4], [0, 1, 2]], "tell inputs apart"),
     ],
 )

@@ -304,7 +304,7 @@ def test_any_parameters_survive_the_exact_audit(
 def test_equal_or_turned_losses_are_refused() -> None:
     for one, permanent in ((1, 1), (2, 1)):
         for name in ("memoized_symmetric_unary", "memoized_optimized_unary", LGrr.name, "loloha"):
-            with pytest.raises(ParameterError, match="must be below epsilon_permanent"):
+            with pytest.raises(ParameterError, match="epsilon_permanent must be above epsilon"):
                 build(name, domain=5, epsilon=one, epsilon_permanent=permanent)
     with pytest.raises(ParameterError, match="sends what it remembers"):
         build("d_bit_flip", domain=5, epsilon=1, epsilon_permanent=2)

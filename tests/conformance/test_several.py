@@ -128,7 +128,16 @@ def test_what_a_host_records_becomes_a_set_of_options() -> None:
         ("most = 6\n", "most", "integer in 1..5"),
         ('catch_all = "pen"\n', "catch_all", "not a known key"),
         ('mechanism = "optimized_unary"\n', "mechanism", "must be one of multi_hot_unary"),
-        ("memoize = { epsilon_permanent = 4, distinct_values = 1 }\n", "memoize", "no mechanism"),
+        (
+            "memoize = { epsilon_permanent = 4, distinct_values = 1 }\n",
+            "memoize",
+            "must be left out",
+        ),
+        (
+            'mechanism = { name = "multi_hot_unary", most = 2 }\n',
+            "mechanism.most",
+            "is a key of the metric, beside its values: move it there",
+        ),
         ('when_absent = ["hammer"]\n', "when_absent", "must be a value"),
     ],
 )
