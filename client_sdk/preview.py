@@ -60,7 +60,7 @@ class Preview(NamedTuple):
 
     Attributes:
         upload: The exact bytes of the upload that was begun and is not answered, None without
-            one. The same bytes are sent until they are.
+            one, or before the device has its id. The same bytes are sent until they are.
         uploaded: The reports in it.
         waiting: Reports that will go into later uploads.
         budgets: One per metric, by name.
@@ -122,6 +122,13 @@ class Preview(NamedTuple):
                 "It says:",
                 *(f"  {each.words}" for each in self.uploaded),
             ]
+        elif self.uploaded:
+            lines.append(
+                "The server has given the device no id yet. As soon as it has, this leaves, each "
+                "report exactly so:"
+            )
+            for each in self.uploaded:
+                lines += [f"  {each.text}", f"    {each.words}"]
         if self.waiting:
             lines.append("Waiting for a later upload, each exactly so:")
         for each in self.waiting:

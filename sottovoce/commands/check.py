@@ -241,4 +241,5 @@ yearly     most that a device spends in a year
 epoch      with the probability that a device reports in one, if not 1
 error      standard error of a rare value's share with {devices} devices; of a number without
            buckets, the largest one of its mean, as a part of its range; of strings, without
-           what collides with frequent ones that are no candidates"""
+           what collides with frequent ones that are no candidates; of square_wave, of a whole
+           window of buckets, without what smoothing makes of peaks"""

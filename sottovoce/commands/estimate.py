@@ -4,9 +4,11 @@ The document is JSON:
   {"metric": {"type": "category", "values": ["a", "b", "c"],
               "mechanism": {"name": "generalized_randomized_response", "epsilon": 1.0}},
    "reports": [1000], "counts": [[420, 310, 270]]}
-with one entry of `reports` and one row of `counts` per cohort. A mechanism may also be given by
-its probabilities, "p_true" and "p_false". A number's buckets are "values"; with "edges", one
-more than those, its quantiles are estimated too.
+with one entry of `reports` and one row of `counts` per cohort. A mechanism has the options that it
+has in a metrics.toml, one with memory "epsilon_permanent" too; some may be given by their
+probabilities, "p_true" and "p_false". A string has "candidates" instead of values, several
+answers at once ("multi_select") have "most". A number's buckets are "values"; with "edges", one
+more than those, its quantiles are estimated too. A number without buckets has its "range".
 """
 
 import argparse
@@ -34,4 +36,5 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"{result['n']} reports, epsilon {result['epsilon']:.4f} each, level {result['level']:g}")
     print_figures(result)
+    print(f"method: {result['method']}")
     return 0

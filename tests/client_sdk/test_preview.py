@@ -48,6 +48,19 @@ def test_the_bytes_shown_are_the_bytes_that_are_sent(client_of: MakeClient, serv
     assert server.bodies[-1] == body
 
 
+def test_what_leaves_with_a_devices_first_id_is_shown(client_of: MakeClient, server: Any) -> None:
+    server.enrolment = server.dead
+    client = client_of()
+    client.record("theme", "dark")
+    (waiting,) = client.preview().waiting
+    client.flush()
+    preview = client.preview()
+    assert (preview.upload, preview.waiting) == (None, ())
+    said = preview.in_words()
+    assert waiting.text in said and waiting.words in said
+    assert "given the device no id yet" in said and "Nothing waits" not in said
+
+
 def test_a_preview_shows_what_was_recorded_a_moment_ago(client_of: MakeClient) -> None:
     client = client_of()
     client.record("theme", "dark")

@@ -170,11 +170,23 @@ def test_estimate_prints_quantiles_of_a_number(tmp_path, capsys):
     }
     path = document(tmp_path, metric=metric, counts=[[275, 275, 60]])
     assert main(["estimate", path]) == 0
-    *_, header, _, first, second, median, third, last = capsys.readouterr().out.splitlines()
+    *_, header, _, first, second, median, third, last, _ = capsys.readouterr().out.splitlines()
     assert header.startswith("figure") and header.endswith("95 % interval")
     lines = (first, second, median, third, last)
     assert [line.split()[1] for line in lines] == ["0.05", "0.25", "0.5", "0.75", "0.95"]
     assert "[0, 10]" in second and "[0, 20]" in median
+
+
+def test_estimate_says_what_an_interval_does_not_cover(tmp_path, capsys):
+    metric = {
+        "type": "ordinal",
+        "values": [1, 2, 3],
+        "mechanism": {"name": "square_wave", "epsilon": 3.0, "half_width": 1},
+    }
+    path = document(tmp_path, metric=metric, counts=[[275, 275, 200, 150, 100]])
+    assert main(["estimate", path]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("method: biased") and "what smoothing levels out" in last
 
 
 def test_tables_use_the_words_of_release_files(tmp_path, capsys):
@@ -192,7 +204,7 @@ def test_tables_use_the_words_of_release_files(tmp_path, capsys):
     }
     path = document(tmp_path, metric=metric, counts=[[400, 300, 350, 360, 350, 340, 350, 370]])
     assert main(["estimate", path]) == 0
-    header, *rows = capsys.readouterr().out.splitlines()[1:]
+    header, *rows, _ = capsys.readouterr().out.splitlines()[1:]
     assert header.split()[:2] == ["value", "estimate"] and header.split()[-1] == "significant"
     assert rows[-1].startswith("(not listed)")
 
