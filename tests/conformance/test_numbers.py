@@ -335,3 +335,18 @@ class OneTooFar(OneBitMean):
 )
 def test_a_broken_mechanism_of_numbers_is_reported(broken: Mechanism) -> None:
     assert audit(broken).problems
+
+
+@pytest.mark.parametrize("steps", [4, 64, 256])
+def test_where_rounding_exceeds_a_tiny_epsilon_it_is_refused_and_never_understated(
+    steps: int,
+) -> None:
+    for epsilon in ("1e-9", "1e-8", "1e-6", "1e-4"):
+        try:
+            mechanism = build("discrete_laplace", epsilon=epsilon, steps=steps)
+        except ParameterError as error:
+            assert "too small to tell anything" in str(error) and epsilon != "1e-4"
+        else:
+            found = audit(mechanism)
+            assert (found.problems, found.worst) == ([], mechanism.epsilon)
+            assert mechanism.epsilon <= Decimal(epsilon)
