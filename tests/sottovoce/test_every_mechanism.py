@@ -107,7 +107,7 @@ ANSWERS = {
     "colour": _population(red=4, green=3, blue=2, mauve=1),
     "level": _population(**{"1": 4, "2": 3, "5": 3}),
     "rights": _population(**{"camera|gps": 4, "gps": 2, "camera|mail": 2, "": 2}),
-    "degrees": _population(**{"-30": 1, "-2.5": 3, "11": 5, "44.4": 1}),  # -30 is clamped
+    "degrees": _population(**{"-30": 5, "-2.5": 3, "11": 1, "44.4": 1}),  # -30 is clamped
     # A slope, since square_wave smears spikes.
     "minutes": _population(**{str(5 * step + 1): 14 - step for step in range(12)}),
     "site": _population(**{"a.example": 5, "b.example": 3, UNLISTED: 2}),
@@ -149,6 +149,18 @@ def test_no_mechanism_type_or_epoch_is_left_out():
     assert {metric.mechanism.name for metric in metrics.values()} == set(CATALOGUE)
     assert {metric.epoch for metric in metrics.values()} == set(EPOCHS)
     assert len({metric.type for metric in metrics.values()}) == 6
+
+
+def test_what_is_taken_for_true_is_what_devices_hold():
+    metrics = loads(FILE).metrics
+    true = {name: truth(metric, _held(name)) for name, metric in metrics.items()}
+    assert true["crashed"] == {"false": 0.75, "true": 0.25}
+    assert true["colour_kary"] == dict(red=0.4, green=0.3, blue=0.2, black=0, other=0.1)
+    assert true["level_near"] == {"1": 0.4, "2": 0.3, "3": 0, "4": 0, "5": 0.3}
+    assert true["rights_one"] == pytest.approx(dict(camera=0.6, gps=0.6, mail=0.2, files=0))
+    assert true["site"] == {"a.example": 0.5, "b.example": 0.3, "c.example": 0, UNLISTED: 0.2}
+    assert list(true["minutes_tree"].values()) == pytest.approx([n / 102 for n in range(14, 2, -1)])
+    assert true_mean(metrics["degrees_bit"], _held("degrees_bit")) == pytest.approx(-5.21, abs=1e-6)
 
 
 def test_the_truth_comes_back_from_every_mechanism(world, tmp_path):
