@@ -10,7 +10,6 @@ from client_sdk.mechanisms import (
     MEMOIZED,
     Declared,
     Mechanism,
-    RandomizedResponse,
     build,
     choose,
     choose_several,
@@ -37,8 +36,8 @@ def channel_from(
     memoize = _memoize(table)
     key, chosen, asked, options = _chosen(table, encodes, domain, epsilon)
     name = asked if memoize is None else MEMOIZED.get(asked, asked)
-    able = _able(encodes, domain, ordered=ordered)
     if name not in CATALOGUE or CATALOGUE[name].encodes != encodes:
+        able = _able(encodes, domain, ordered=ordered)
         raise table.fail(key, f"must be one of {', '.join(able)} for this type", chosen)
     by_probability = {"p_true", "p_false"} & options.keys()
     for lacking in {"p_true", "p_false"} - options.keys() if by_probability else ():
@@ -52,6 +51,7 @@ def channel_from(
     if memoize is None and CATALOGUE[name].memoizes:
         raise table.fail("memoize", f"is required: {name} remembers its noise", None)
     if memoize is not None and not CATALOGUE[name].memoizes:
+        able = _able(encodes, domain, ordered=ordered)
         with_memory = [each for each in able if each in MEMOIZED or CATALOGUE[each].memoizes]
         rule = f"must be left out: {name} remembers nothing, nor does another mechanism here"
         if with_memory:
@@ -95,7 +95,7 @@ def _chosen(
 
 
 def _able(encodes: str, domain: dict[str, Any], *, ordered: bool) -> list[str]:
-    """Return the names that a file may write for values like these, in order."""
+    """Return the names that a file may write for values like these, in order; loads them all."""
     two = len(domain.get("labels", ())) == 2
     return sorted(
         name
@@ -103,7 +103,7 @@ def _able(encodes: str, domain: dict[str, Any], *, ordered: bool) -> list[str]:
         if kind.encodes == encodes
         and name not in MEMOIZED.values()  # `memoize` makes these of others
         and (ordered or not kind.ordered)
-        and (two or kind is not RandomizedResponse)
+        and (two or name != "randomized_response")
     )
 
 
