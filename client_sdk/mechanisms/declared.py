@@ -26,7 +26,7 @@ class Declared(NamedTuple):
         """Raise OptionError for the first option that is not one of `known`."""
         for name in self.options:
             if name not in known:
-                listed = ", ".join(known) or "there are none"
+                listed = ", ".join(known) or "none"
                 raise OptionError(name, f"is not a known key ({listed})", self.options[name])
 
     def integer(self, name: str, least: int, most: int, default: int | None = None) -> int:
