@@ -64,7 +64,7 @@ class DiscreteLaplace(NumberGrid):
         self.p_false = probability(self._outer[steps])
         if any(self._own(point) <= self._nearest(point) for point in range(self.cells)):
             raise ParameterError(
-                "epsilon is too small for so many steps: a point's own cell must stay the likeliest"
+                f"epsilon is too small to tell anything on so many steps, got steps={steps}"
             )
         self.epsilon = log_ratio(*max(map(self._loss, range(self.cells)), key=_ratio))
 
