@@ -22,7 +22,7 @@ from scipy import optimize, stats
 from estimator.debias import Channel, Floats
 
 Method = Literal["wilson", "clopper_pearson", "wald"]
-Reports = int | NDArray[np.int64]
+Reports = float | NDArray[np.int64]
 
 
 def normal_quantile(level: float, cells: int = 1) -> float:
@@ -176,14 +176,14 @@ def significant(
     return np.asarray(tail <= (1 - level) / cells)
 
 
-def decision_level(n: int, channel: Channel, *, level: float = 0.95, cells: int = 1) -> float:
+def decision_level(n: float, channel: Channel, *, level: float = 0.95, cells: int = 1) -> float:
     """Return the share above which an estimate is called present (Currie 1968, L_C)."""
     z = float(stats.norm.isf((1 - level) / cells))
     return z * math.sqrt(channel.p_false * (1 - channel.p_false) / n) / abs(channel.gap)
 
 
 def detection_limit(
-    n: int, channel: Channel, *, level: float = 0.95, cells: int = 1, power: float = 0.95
+    n: float, channel: Channel, *, level: float = 0.95, cells: int = 1, power: float = 0.95
 ) -> float | None:
     """Return the smallest true share that is called present with probability `power`.
 
@@ -207,7 +207,7 @@ def reports_needed(standard_error: float, share: float, channel: Channel) -> int
     return max(1, math.ceil(needed * (1 - 1e-12)))
 
 
-def worst_standard_error(n: int, channel: Channel) -> float:
+def worst_standard_error(n: float, channel: Channel) -> float:
     """Return the largest population standard error over all shares: the error to expect at n."""
     ends = sorted((channel.p_true, channel.p_false))
     lam = min(max(0.5, ends[0]), ends[1])

@@ -1,0 +1,211 @@
+"""How exact n reports are: error, decision level and detection limit of a share or of a mean.
+
+The variance of an unbiased estimate of a share is a quadratic in the share wherever the noise is
+linear in it, and that is every mechanism here: n times it is (a + b f - f^2) / part. A channel with
+q (1 - q) / gap^2 = a and (1 - 2 q) / gap = b has the same variance at every share, so whatever
+`uncertainty` says of a channel holds for all of them.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from scipy import stats
+
+from estimator import uncertainty
+from estimator.debias import Channel
+
+POWER = 0.95
+"""Probability with which a share at the detection limit is called present."""
+MOST_REPORTS = 10**12
+"""More are never to be had: where more would be needed there is no answer."""
+
+
+@dataclass(frozen=True)
+class Law(ABC):
+    """What is estimated from n reports, and how well.
+
+    Shares, errors and levels are parts of 1; of a mean they are parts of its range.
+
+    Attributes:
+        worst_shift: The most by which one percent of fake reports can move an estimate.
+    """
+
+    worst_shift: float
+
+    @property
+    @abstractmethod
+    def of(self) -> Literal["share", "mean"]:
+        """What is estimated."""
+
+    @abstractmethod
+    def variance(self, share: float, n: float) -> float:
+        """Return the population variance at a true share; of a mean, with all numbers there."""
+
+    @abstractmethod
+    def worst_error(self, n: float) -> float:
+        """Return the largest standard error, whatever is true."""
+
+    @abstractmethod
+    def decision_level(self, n: float, level: float, cells: int) -> float:
+        """Return the estimate above which a value is called present (Currie 1968, L_C).
+
+        Of a mean: how far it must lie above a known one to be called higher.
+        """
+
+    @abstractmethod
+    def detection_limit(self, n: float, level: float, cells: int) -> float | None:
+        """Return the least truth that is called so with probability POWER; None if none is."""
+
+    @abstractmethod
+    def interval_width(self, share: float, n: float, level: float, cells: int) -> float:
+        """Return the whole width of the interval that is published, at its expected place."""
+
+    @abstractmethod
+    def reports_for_error(self, target: float, share: float) -> int | None:
+        """Return the least n with a standard error of at most `target`; None: no number does."""
+
+    @abstractmethod
+    def reports_for_detection(self, target: float, level: float, cells: int) -> int | None:
+        """Return the least n with a detection limit of at most `target`."""
+
+    def error(self, share: float, n: float) -> float:
+        """Return the population standard error at a true share."""
+        return math.sqrt(self.variance(share, n))
+
+
+@dataclass(frozen=True)
+class ShareLaw(Law):
+    """Of the share of devices that hold a value.
+
+    Attributes:
+        channel: One with the same variance.
+        part: Of the reports, so many tell about a value.
+        floor: Variance that no number of reports averages out: strings that nobody listed.
+    """
+
+    channel: Channel
+    part: float = 1.0
+    floor: float = 0.0
+
+    @classmethod
+    def of_variances(
+        cls, scaled: Callable[[float], float], worst_shift: float, floor: float = 0.0
+    ) -> Self:
+        """The law with these variances.
+
+        Args:
+            scaled: n times the variance at a share: a quadratic that opens downwards.
+            worst_shift: As above.
+            floor: As above; not in `scaled`.
+        """
+        none, half, all_ = scaled(0.0), scaled(0.5), scaled(1.0)
+        square = 2 * (none + all_ - 2 * half)  # of the share, negative
+        a, b = none / -square, (all_ - none - square) / -square
+        gap = 1 / math.sqrt(b * b + 4 * a)
+        q = min(max((1 - b * gap) / 2, 0.0), 1 - gap)
+        return cls(worst_shift, Channel(q + gap, q, gap), -1 / square, floor)
+
+    @property
+    def of(self) -> Literal["share", "mean"]:
+        return "share"
+
+    def counting(self, n: float) -> float:
+        """Return how many reports through `channel`, without a floor, are as good as n."""
+        through = n * self.part
+        if not self.floor:
+            return through
+        rare = float(uncertainty.variance_population(0.0, 1, self.channel))
+        return through / (1 + through * self.floor / rare)
+
+    def variance(self, share: float, n: float) -> float:
+        return float(uncertainty.variance_population(share, self.counting(n), self.channel))
+
+    def worst_error(self, n: float) -> float:
+        return uncertainty.worst_standard_error(self.counting(n), self.channel)
+
+    def decision_level(self, n: float, level: float, cells: int) -> float:
+        return uncertainty.decision_level(
+            self.counting(n), self.channel, level=level, cells=cells
+        )
+
+    def detection_limit(self, n: float, level: float, cells: int) -> float | None:
+        return uncertainty.detection_limit(
+            self.counting(n), self.channel, level=level, cells=cells, power=POWER
+        )
+
+    def interval_width(self, share: float, n: float, level: float, cells: int) -> float:
+        reports = self.counting(n)
+        low, high = uncertainty.interval(
+            reports * self.channel.support(share), reports, self.channel, level=level, cells=cells
+        )
+        return float(high - low)
+
+    def reports_for_error(self, target: float, share: float) -> int | None:
+        return self._sent(uncertainty.reports_needed(target, share, self.channel))
+
+    def reports_for_detection(self, target: float, level: float, cells: int) -> int | None:
+        # Both ends of the limit's definition are proportional to 1/sqrt(n).
+        error = math.sqrt(uncertainty.variance_population(target, 1, self.channel))
+        length = uncertainty.decision_level(1, self.channel, level=level, cells=cells)
+        length += float(stats.norm.ppf(POWER)) * error
+        return self._sent(math.ceil((length / target) ** 2 * (1 - 1e-12)))
+
+    def _sent(self, counting: int) -> int | None:
+        """Return the least n with `counting(n)` of at least so many."""
+        if self.floor:
+            rare = float(uncertainty.variance_population(0.0, 1, self.channel))
+            left = 1 - counting * self.floor / rare
+            if left <= 0:
+                return None
+            n = math.ceil(counting / left / self.part)
+        else:
+            n = math.ceil(counting / self.part * (1 - 1e-12))
+        return n if n <= MOST_REPORTS else None
+
+
+@dataclass(frozen=True)
+class MeanLaw(Law):
+    """Of the mean of numbers, as a part of their range.
+
+    Attributes:
+        worst: n times the largest variance.
+        at: n times the variance where all numbers lie at one part of the range.
+    """
+
+    worst: float
+    at: Callable[[float], float]
+
+    @property
+    def of(self) -> Literal["share", "mean"]:
+        return "mean"
+
+    def variance(self, share: float, n: float) -> float:
+        return self.at(share) / n
+
+    def worst_error(self, n: float) -> float:
+        return math.sqrt(self.worst / n)
+
+    def decision_level(self, n: float, level: float, cells: int) -> float:
+        return float(stats.norm.isf((1 - level) / cells)) * self.worst_error(n)
+
+    def detection_limit(self, n: float, level: float, cells: int) -> float | None:
+        length = self._length(level, cells) / math.sqrt(n)
+        return length if length <= 1 else None
+
+    def interval_width(self, share: float, n: float, level: float, cells: int) -> float:
+        return 2 * uncertainty.normal_quantile(level, cells) * self.error(share, n)
+
+    def reports_for_error(self, target: float, share: float) -> int | None:
+        n = max(1, math.ceil(self.at(share) / target**2 * (1 - 1e-12)))
+        return n if n <= MOST_REPORTS else None
+
+    def reports_for_detection(self, target: float, level: float, cells: int) -> int | None:
+        n = math.ceil((self._length(level, cells) / target) ** 2 * (1 - 1e-12))
+        return n if n <= MOST_REPORTS else None
+
+    def _length(self, level: float, cells: int) -> float:
+        quantiles = stats.norm.isf((1 - level) / cells) + stats.norm.ppf(POWER)
+        return float(quantiles) * math.sqrt(self.worst)
