@@ -1,0 +1,91 @@
+"""Which shape of a sketch is best for a list of candidates: bits, hashes, cohorts, by trying.
+
+Errors within a few per cent are equal, and then the shape is taken that tells least about devices:
+fewest cohorts first, then fewest bits. A device keeps its cohort for life where noise is
+remembered, and each remembered bit is one more that tells it from others.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import log2
+from typing import Any
+
+from client_sdk.errors import RegistryError
+from client_sdk.mechanisms import Mechanism, Rappor
+from client_sdk.metric import Metric
+from estimator.errors import DecodeError
+from estimator.planning.figures import bits_of, metric_law
+from estimator.planning.laws import Law
+from estimator.planning.question import Question
+
+EQUAL = 1.02
+"""Errors that differ by less are taken for equal."""
+_BITS = (32, 64, 128, 256)
+_RAPPOR_HASHES = (1, 2)
+_COHORTS = (4, 8, 16, 32, 64)
+_ROWS = (16, 64, 256)
+MOST_TRIED = 100
+"""Candidates in a trial; more change little, and take long."""
+STRONG_FINGERPRINT = 32
+"""Bits of remembered noise by which four thousand million devices could be told apart."""
+
+
+def best_shape(name: str, question: Question) -> tuple[Metric, Law]:
+    """Return the metric with the least error, or of equal ones that which tells least.
+
+    The error is that of a candidate with the smallest share that matters, with the question's
+    reports, five unlisted strings of 1 % among them.
+
+    Raises:
+        RegistryError: No shape can be declared.
+        DecodeError: None tells the candidates apart.
+    """
+    trial = question.with_values(min(len(question.candidates), MOST_TRIED))
+    tried: list[tuple[float, tuple[int, int, int], Mapping[str, Any]]] = []
+    failed: Exception | None = None
+    for options in _shapes(name):
+        try:
+            metric = trial.metric(options)
+            law = metric_law(metric)
+        except (RegistryError, DecodeError) as error:
+            failed = error
+            continue
+        assert law is not None
+        mechanism = metric.mechanism
+        told = (mechanism.cohorts, mechanism.cells, options.get("hashes", 1))
+        tried.append((law.error(question.smallest_share, question.reports), told, options))
+    if not tried:
+        assert failed is not None
+        raise failed
+    least = min(error for error, _, _ in tried)
+    _, _, chosen = min((each for each in tried if each[0] <= least * EQUAL), key=lambda t: t[1])
+    metric = question.metric(chosen)
+    law = metric_law(metric)
+    assert law is not None
+    return metric, law
+
+
+def _shapes(name: str) -> Iterator[Mapping[str, Any]]:
+    if name == "rappor":
+        for bits, hashes, cohorts in product(_BITS, _RAPPOR_HASHES, _COHORTS):
+            yield {"name": name, "bits": bits, "hashes": hashes, "cohorts": cohorts}
+        return
+    for cells, hashes in product(_BITS, _ROWS):
+        yield {"name": name, "cells": cells, "hashes": hashes}
+
+
+def fingerprint_note(mechanism: Mechanism, devices: int) -> str | None:
+    """Say how well remembered noise tells devices apart; None where nothing is remembered."""
+    if not mechanism.memoizes:
+        return None
+    cohorts = (
+        f"its cohort, one of {mechanism.cohorts}, is shared by about "
+        f"{devices / mechanism.cohorts:,.0f} devices and kept for life"
+    )
+    if not isinstance(mechanism, Rappor):
+        return cohorts if mechanism.cohorts > 1 else None
+    strength = "a strong fingerprint" if bits_of(mechanism) > STRONG_FINGERPRINT else "a fingerprint"
+    return (
+        f"{mechanism.cells} remembered bits are {strength} of a device, seen through the noise of "
+        f"each report; {cohorts} ({log2(mechanism.cohorts):g} bits more)"
+    )
