@@ -158,8 +158,11 @@ class Question:
             return metric_from(NAME, Table("", told | self.table(mechanism)), "planner")
 
     def at(self, epsilon: Decimal) -> Self:
-        """The same question at another price; what is remembered keeps its own."""
-        return replace(self, epsilon=epsilon)
+        """The same question at another price; what is remembered keeps its own, if it has one."""
+        memoize = self.memoize
+        if memoize is not None and memoize.epsilon_permanent == self.epsilon:
+            memoize = memoize._replace(epsilon_permanent=epsilon)
+        return replace(self, epsilon=epsilon, memoize=memoize)
 
     def with_values(self, values: int) -> Self:
         """The same question over so many values."""

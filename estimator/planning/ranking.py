@@ -11,7 +11,7 @@ from estimator.errors import DecodeError
 from estimator.planning.figures import Figures, cells_of, figures_of, metric_law
 from estimator.planning.laws import Law
 from estimator.planning.question import Question, measures_mean
-from estimator.planning.sketch_shapes import best_shape, fingerprint_note
+from estimator.planning.sketch_shapes import best_shape, declared_as, fingerprint_note
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ class Choice:
 
     def declared(self) -> str | dict[str, Any]:
         """Return what a file says under `mechanism`."""
-        shape = {key: value for key, value in self.figures.options.items() if len(key) > 1}
-        return {"name": self.name, **shape} if shape else self.name
+        return declared_as(self.metric.mechanism)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from client_sdk.errors import RegistryError
 from client_sdk.mechanisms import Mechanism, Rappor
 from client_sdk.metric import Metric
 from estimator.errors import DecodeError
-from estimator.planning.figures import bits_of, metric_law
+from estimator.planning.figures import bits_of, metric_law, options_of
 from estimator.planning.laws import Law
 from estimator.planning.question import Question
 
@@ -24,6 +24,7 @@ _BITS = (32, 64, 128, 256)
 _RAPPOR_HASHES = (1, 2)
 _COHORTS = (4, 8, 16, 32, 64)
 _ROWS = (16, 64, 256)
+_SHAPE = ("bits", "cells", "hashes", "cohorts")
 MOST_TRIED = 100
 """Candidates in a trial; more change little, and take long."""
 STRONG_FINGERPRINT = 32
@@ -72,6 +73,12 @@ def _shapes(name: str) -> Iterator[Mapping[str, Any]]:
         return
     for cells, hashes in product(_BITS, _ROWS):
         yield {"name": name, "cells": cells, "hashes": hashes}
+
+
+def declared_as(mechanism: Mechanism) -> str | dict[str, Any]:
+    """Return what a file says under `mechanism` to get it, epsilons apart."""
+    shape = {name: value for name, value in options_of(mechanism).items() if name in _SHAPE}
+    return {"name": mechanism.name, **shape} if shape else mechanism.name
 
 
 def fingerprint_note(mechanism: Mechanism, devices: int) -> str | None:

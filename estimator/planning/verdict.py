@@ -1,0 +1,113 @@
+"""Whether a question can be answered at all, in plain words, and what would help, with figures."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from estimator.planning.inverse import Target, epsilon_for, values_for
+from estimator.planning.question import Question
+from estimator.planning.ranking import Choice, Ranking
+
+LARGEST_EPSILON = 8
+"""Above it a larger epsilon is no advice: it protects hardly anybody."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the most exact mechanism can and cannot tell.
+
+    Attributes:
+        answers: Whether the smallest share that matters is visible.
+        mechanism: Which mechanism that is; None if none can be planned.
+        text: One sentence.
+        helps: What would make it visible, one sentence each; empty if it is.
+    """
+
+    answers: bool
+    mechanism: str | None
+    text: str
+    helps: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self) | {"helps": list(self.helps)}
+
+
+def verdict(ranking: Ranking) -> Verdict:
+    """Judge a question by the most exact mechanism that can answer it."""
+    best = ranking.best
+    if best is None:
+        return Verdict(False, None, _unplanned(ranking))
+    return verdict_on(best, ranking.question)
+
+
+def verdict_on(choice: Choice, question: Question) -> Verdict:
+    """Judge a question by one mechanism that has a law."""
+    limit, target = choice.figures.detection_limit, question.smallest_share
+    if limit is not None and limit <= target:
+        return Verdict(True, choice.name, _said(choice, question, limit))
+    said = f"{_said(choice, question, limit)}; {percent(target)} matters"
+    return Verdict(False, choice.name, said, tuple(_helps(choice, question, Target(limit=target))))
+
+
+def _said(choice: Choice, question: Question, limit: float | None) -> str:
+    start = f"{question.reports:,.0f} reports at epsilon {question.epsilon.normalize():f}"
+    if choice.figures.of == "mean":
+        if limit is None:
+            return f"{start} of a mean: no change of it is noticed, however large"
+        return f"{start} of a mean: no change below {percent(limit)} of the range is noticed"
+    over = "yes/no" if question.type == "boolean" else f"over {question.listed} values"
+    if limit is None:
+        return f"{start} {over}: nothing is visible, whatever its share"
+    return f"{start} {over}: nothing below {percent(limit)} is visible"
+
+
+def _helps(choice: Choice, question: Question, target: Target) -> Iterator[str]:
+    devices = target.devices(choice, question)
+    if devices is not None:
+        yield f"more devices: {round_up(devices):,} of them"
+    epsilon = epsilon_for(choice, question, target)
+    if epsilon is not None and epsilon <= LARGEST_EPSILON:
+        yield f"a larger epsilon: {epsilon.normalize():f}"
+    values = values_for(choice, question, target)
+    if values is not None and values < question.listed:
+        yield f"fewer values: {values}"
+    reports = target.reports(choice, question)
+    if reports is not None and question.inclusion < 1:
+        whole = reports / question.devices
+        if whole <= 1:
+            inclusion = math.ceil(100 * whole) / 100
+            yield f"every and sample: {inclusion:g} of the devices in an epoch are enough"
+    if reports is not None and question.epoch != "once":
+        pooled = math.ceil(reports / question.reports)
+        unit = question.epoch
+        if question.memoize is not None:
+            yield (
+                f"longer epochs in which {pooled} times as many devices report; averaging {unit}s "
+                "does less, since remembered noise stays"
+            )
+        elif pooled <= 1000:
+            yield (
+                f"longer epochs in which {pooled} times as many devices report; or the average "
+                f"of {pooled} {unit}s, for {pooled} times epsilon"
+            )
+
+
+def _unplanned(ranking: Ranking) -> str:
+    if ranking.choices:
+        return f"no formula states the error of {ranking.choices[0].name}: simulate it"
+    return "no mechanism can answer this question"
+
+
+def percent(share: float) -> str:
+    """Print a share with two digits; of one above 1 that it is no share."""
+    if share > 1:
+        return "over 100 %"
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
+def round_up(number: int) -> int:
+    """Return a number of two digits and zeros, at least as large."""
+    step = 10 ** max(0, len(str(number)) - 2)
+    return -(-number // step) * step
