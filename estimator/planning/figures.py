@@ -22,7 +22,7 @@ from client_sdk.report import Report, report_to_json
 from estimator.debias import Channel
 from estimator.inversion.cumulative import SUMMABLE, cumulative_error
 from estimator.planning.laws import Law
-from estimator.planning.mechanism_laws import Unlisted, law_of, tree_of
+from estimator.planning.mechanism_laws import Unlisted, law_of, remembered_law, tree_of
 from estimator.planning.question import Question
 from estimator.uncertainty import variance_population
 
@@ -51,6 +51,8 @@ class Figures:
             Of a mean: how far it must lie above a known one to be called higher.
         interval_width: Of the interval of a value that nobody holds; of a mean, the widest.
         simultaneous_width: Of those intervals that hold for all values together.
+        averaged_error: Of a value that nobody holds, in the average of endlessly many epochs, if no
+            value changes: remembered noise stays. None with fresh noise, which goes.
         range_error: Largest standard error of the share of all values below one, of ordered ones
             that are held alike: what quantiles have.
         worst_shift: The most by which 1 % of fake reports can move an estimate.
@@ -73,6 +75,7 @@ class Figures:
     detection_limit: float | None
     interval_width: float | None
     simultaneous_width: float | None
+    averaged_error: float | None
     range_error: float | None
     worst_shift: float | None
     bits: int
@@ -109,6 +112,7 @@ def figures_of(
         epsilon_permanent=None if permanent is None else float(permanent),
         epsilon_reserved=None if memoize is None else metric.charge / 1e6,
         n=n,
+        averaged_error=_averaged_error(metric, n * metric.every),
         range_error=_range_error(metric, n),
         bits=bits_of(mechanism),
         bytes=bytes_of(metric),
@@ -193,6 +197,11 @@ def bytes_of(metric: Metric) -> int:
     epoch = epoch_of(metric.epoch, metric.starts)
     report = Report(metric.name, metric.fingerprint, epoch, mechanism.cohorts - 1, longest)
     return len(report_to_json(report, mechanism))
+
+
+def _averaged_error(metric: Metric, devices: float) -> float | None:
+    law = remembered_law(metric.mechanism, metric.candidates) if metric.memoize else None
+    return None if law is None else law.error(0.0, devices)
 
 
 def _range_error(metric: Metric, n: float) -> float | None:

@@ -127,9 +127,7 @@ class ShareLaw(Law):
         return uncertainty.worst_standard_error(self.counting(n), self.channel)
 
     def decision_level(self, n: float, level: float, cells: int) -> float:
-        return uncertainty.decision_level(
-            self.counting(n), self.channel, level=level, cells=cells
-        )
+        return uncertainty.decision_level(self.counting(n), self.channel, level=level, cells=cells)
 
     def detection_limit(self, n: float, level: float, cells: int) -> float | None:
         return uncertainty.detection_limit(

@@ -15,15 +15,18 @@ from client_sdk.mechanisms import (
     DBitFlip,
     Exponential,
     HierarchicalHistogram,
+    Loloha,
     Mechanism,
+    MemoizedUnary,
     NumberGrid,
     OneBitMean,
+    Rappor,
     SquareWave,
 )
+from client_sdk.mechanisms.memoized_generalized_randomized_response import MemoizedCells
 from estimator import uncertainty
 from estimator.debias import Channel, Floats
 from estimator.decode import design_for
-from estimator.errors import DecodeError
 from estimator.inversion import asked_by_cohort, blocks, means, scores, tree
 from estimator.least_squares import moments, solve
 from estimator.planning.laws import Law, MeanLaw, ShareLaw
@@ -70,6 +73,33 @@ def law_of(
         if isinstance(mechanism, kind):
             return law(mechanism)
     return ShareLaw(worst_shift(mechanism, FAKES), Channel.of_values(mechanism))
+
+
+def remembered_law(
+    mechanism: Mechanism, candidates: Sequence[str] = (), unlisted: Unlisted | None = None
+) -> Law | None:
+    """Return how exact the average of endlessly many epochs is, where no value changes.
+
+    Fresh noise is averaged out and remembered noise stays: that of the first stage alone. The
+    reports of the law are then devices, each of them once.
+
+    Returns:
+        None where nothing is remembered: then every epoch adds as much as the first.
+    """
+    if isinstance(mechanism, DBitFlip):
+        return _of_asked(mechanism)
+    if isinstance(mechanism, Rappor):
+        channel = Channel.from_probabilities(mechanism.stages.set, mechanism.stages.unset)
+        return _of_strings(mechanism, tuple(candidates), unlisted or Unlisted(), channel)
+    if isinstance(mechanism, MemoizedUnary):
+        channel = Channel.from_probabilities(mechanism.stages.set, mechanism.stages.unset)
+    elif isinstance(mechanism, MemoizedCells):
+        keep, leave = mechanism.stages.keep, mechanism.stages.leave
+        together = mechanism.hashing.collision if isinstance(mechanism, Loloha) else Fraction(0)
+        channel = Channel.from_probabilities(keep, together * keep + (1 - together) * leave)
+    else:
+        return None
+    return ShareLaw(worst_move(channel, FAKES), channel)
 
 
 def _of_asked(mechanism: Mechanism) -> Law:
@@ -158,9 +188,15 @@ def _of_mean(mechanism: Mechanism) -> Law:
     return MeanLaw(FAKES * float(grid.scores.max()), mechanism.rare_variance, of_grid)
 
 
-def _of_strings(mechanism: Mechanism, candidates: tuple[str, ...], unlisted: Unlisted) -> Law:
+def _of_strings(
+    mechanism: Mechanism,
+    candidates: tuple[str, ...],
+    unlisted: Unlisted,
+    instead: Channel | None = None,
+) -> Law:
+    """Of the candidate that is known worst; `instead` of the sketch's own channel, if given."""
     design, sketch = design_for(mechanism, candidates), sketch_of(mechanism)
-    channel, rows = sketch.channel, design.matrix.shape[0]
+    channel, rows = instead or sketch.channel, design.matrix.shape[0]
     # One report per cohort: all variances are proportional to 1/n but that of collisions.
     one = np.ones(sketch.rows, np.int64)
     variance = np.full(rows, float(uncertainty.variance_population(design.density, 1, channel)))
@@ -193,5 +229,3 @@ _LAWS: tuple[tuple[type[Mechanism], Callable[[Mechanism], Law]], ...] = (
     (BlockHadamardResponse, _of_blocks),
     (HierarchicalHistogram, _of_tree),
 )
-
-__all__ = ["DecodeError", "Unlisted", "law_of", "tree_of"]

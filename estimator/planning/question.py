@@ -15,7 +15,6 @@ from client_sdk.declaration import Table, metric_from
 from client_sdk.epochs import EpochLength
 from client_sdk.mechanisms import CATALOGUE
 from client_sdk.metric import Label, Memoize, Metric, MetricType
-from client_sdk.registry import Registry
 
 NAME = "planned"
 LEVEL = 0.95
@@ -152,7 +151,7 @@ class Question:
         Raises:
             RegistryError: No file could.
         """
-        told = {"question": "planned", "sensitivity": "product"}
+        told: dict[str, Any] = {"question": "planned", "sensitivity": "product"}
         told |= {"starts": _STARTS, "expires": _EXPIRES}
         with localcontext(Context(prec=28)):
             return metric_from(NAME, Table("", told | self.table(mechanism)), "planner")
@@ -176,12 +175,7 @@ class Question:
 def measures_mean(mechanism: str | Mapping[str, Any] | None) -> bool:
     """Return whether a mechanism takes a number as it is, without buckets."""
     name = mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
-    return name in CATALOGUE and CATALOGUE[name].encodes == "number"
-
-
-def questions_of(registry: Registry, devices: int) -> dict[str, Question]:
-    """Return the question of each metric of a file, by name."""
-    return {name: Question.of(metric, devices) for name, metric in registry.metrics.items()}
+    return isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].encodes == "number"
 
 
 def made_up(kind: str, count: int) -> tuple[str, ...]:

@@ -22,14 +22,12 @@ class Choice:
         metric: As a file would declare it.
         law: How exact its reports are; None if no formula says it.
         figures: At the question's number of reports.
-        is_default: Whether a file that names no mechanism gets it.
         notes: What a reviewer should know about it, in words.
     """
 
     metric: Metric
     law: Law | None
     figures: Figures
-    is_default: bool
     notes: tuple[str, ...] = ()
 
     @property
@@ -54,13 +52,14 @@ class Ranking:
         question: It.
         choices: Of shares by the error of a rare value, then of means, then what has no formula.
         refused: Names of the others that take such values, and why they cannot.
-        default: What a file that names none gets; None if it must name one.
+        default: What a file that names none gets; None if it must name one. Of strings in its
+            usual shape, whatever is best for the candidates.
     """
 
     question: Question
     choices: tuple[Choice, ...]
     refused: Mapping[str, str]
-    default: str | None
+    default: Choice | None
 
     @property
     def best(self) -> Choice | None:
@@ -74,37 +73,38 @@ class Ranking:
     @property
     def gain(self) -> float | None:
         """The default's error of a rare value as a multiple of the best one's."""
-        default = None if self.default is None else self.named(self.default)
         best = self.best
-        if default is None or best is None or default.figures.of != best.figures.of:
+        if self.default is None or best is None or self.default.figures.of != best.figures.of:
             return None
-        if default.figures.rare_error is None or best.figures.rare_error is None:
+        if self.default.figures.rare_error is None or best.figures.rare_error is None:
             return None
-        return default.figures.rare_error / best.figures.rare_error
+        return self.default.figures.rare_error / best.figures.rare_error
 
 
 def rank(question: Question) -> Ranking:
-    """Compare all mechanisms that can answer, or look at the one that the question names."""
+    """Compare all mechanisms that can answer, or look at the one that the question names.
+
+    Raises:
+        RegistryError: The one that it names cannot.
+        DecodeError: That one cannot tell the candidates apart.
+    """
     default = _default(question)
     if question.mechanism is not None:
-        only = choose(question.mechanism, question, default)
-        return Ranking(question, (only,), {}, default)
+        return Ranking(question, (choose(question.mechanism, question),), {}, default)
     choices: list[Choice] = []
     refused: dict[str, str] = {}
     for name in sorted(CATALOGUE):
         if not _takes(name, question):
             continue
         try:
-            choices.append(choose(name, question, default))
+            choices.append(choose(name, question))
         except (RegistryError, DecodeError) as error:
             refused[name] = error.rule if isinstance(error, RegistryError) else str(error)
     choices.sort(key=_order)
     return Ranking(question, tuple(choices), refused, default)
 
 
-def choose(
-    mechanism: str | Mapping[str, Any], question: Question, default: str | None = None
-) -> Choice:
+def choose(mechanism: str | Mapping[str, Any], question: Question) -> Choice:
     """Return one mechanism's figures for a question; sketches by name get their best shape.
 
     Raises:
@@ -112,23 +112,18 @@ def choose(
         DecodeError: It cannot tell the candidates apart.
     """
     if isinstance(mechanism, str) and question.type == "string" and mechanism in CATALOGUE:
-        metric, law = best_shape(mechanism, question)
-    else:
-        metric = question.metric(mechanism)
-        law = metric_law(metric)
-    return chosen(metric, question, law, default)
+        return chosen(best_shape(mechanism, question), question)
+    return chosen(question.metric(mechanism), question)
 
 
-def chosen(
-    metric: Metric, question: Question, law: Law | None, default: str | None = None
-) -> Choice:
+def chosen(metric: Metric, question: Question) -> Choice:
     """Return the figures of a metric that there is."""
+    law = metric_law(metric)
     note = fingerprint_note(metric.mechanism, question.devices)
-    notes = () if note is None else (note,)
+    notes: tuple[str, ...] = () if note is None else (note,)
     if law is None:
         notes += ("smoothed, hence biased towards even shares: no formula states its error",)
-    name = metric.mechanism.name
-    return Choice(metric, law, figures_of(metric, question, law), name == default, notes)
+    return Choice(metric, law, figures_of(metric, question, law), notes)
 
 
 def _takes(name: str, question: Question) -> bool:
@@ -145,15 +140,18 @@ def _takes(name: str, question: Question) -> bool:
     return kind.encodes == encodes and (ordered or not kind.ordered)
 
 
-def _default(question: Question) -> str | None:
+def _default(question: Question) -> Choice | None:
     try:
-        return question.metric().mechanism.name
-    except RegistryError:
+        return chosen(question.metric(), question)
+    except (RegistryError, DecodeError):
         return None
 
 
-def _order(choice: Choice) -> tuple[bool, bool, float, int]:
-    error = choice.figures.rare_error
-    # Of equal errors the shorter report.
-    rounded = 0.0 if error is None else float(f"{error:.6g}")
-    return choice.law is None, choice.figures.of == "mean", rounded, choice.figures.bytes
+def _order(choice: Choice) -> tuple[bool, bool, float, float, int]:
+    figures = choice.figures
+    # Of equal errors that which needs the least to call a value present, then the shorter report.
+    error, level = (
+        0.0 if each is None else float(f"{each:.6g}")
+        for each in (figures.rare_error, figures.decision_level)
+    )
+    return choice.law is None, figures.of == "mean", error, level, figures.bytes

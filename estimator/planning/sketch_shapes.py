@@ -15,7 +15,6 @@ from client_sdk.mechanisms import Mechanism, Rappor
 from client_sdk.metric import Metric
 from estimator.errors import DecodeError
 from estimator.planning.figures import bits_of, metric_law, options_of
-from estimator.planning.laws import Law
 from estimator.planning.question import Question
 
 EQUAL = 1.02
@@ -31,7 +30,7 @@ STRONG_FINGERPRINT = 32
 """Bits of remembered noise by which four thousand million devices could be told apart."""
 
 
-def best_shape(name: str, question: Question) -> tuple[Metric, Law]:
+def best_shape(name: str, question: Question) -> Metric:
     """Return the metric with the least error, or of equal ones that which tells least.
 
     The error is that of a candidate with the smallest share that matters, with the question's
@@ -60,10 +59,7 @@ def best_shape(name: str, question: Question) -> tuple[Metric, Law]:
         raise failed
     least = min(error for error, _, _ in tried)
     _, _, chosen = min((each for each in tried if each[0] <= least * EQUAL), key=lambda t: t[1])
-    metric = question.metric(chosen)
-    law = metric_law(metric)
-    assert law is not None
-    return metric, law
+    return question.metric(chosen)
 
 
 def _shapes(name: str) -> Iterator[Mapping[str, Any]]:
@@ -91,7 +87,9 @@ def fingerprint_note(mechanism: Mechanism, devices: int) -> str | None:
     )
     if not isinstance(mechanism, Rappor):
         return cohorts if mechanism.cohorts > 1 else None
-    strength = "a strong fingerprint" if bits_of(mechanism) > STRONG_FINGERPRINT else "a fingerprint"
+    strength = (
+        "a strong fingerprint" if bits_of(mechanism) > STRONG_FINGERPRINT else "a fingerprint"
+    )
     return (
         f"{mechanism.cells} remembered bits are {strength} of a device, seen through the noise of "
         f"each report; {cohorts} ({log2(mechanism.cohorts):g} bits more)"

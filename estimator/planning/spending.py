@@ -98,5 +98,3 @@ def spreading(
         spent = yearly(metric) / 1e6
         rows.append(Spread(each, asked.reports, error, limit, spent, lasts))
     return tuple(rows)
-
-

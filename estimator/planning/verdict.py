@@ -70,6 +70,8 @@ def _helps(choice: Choice, question: Question, target: Target) -> Iterator[str]:
     epsilon = epsilon_for(choice, question, target)
     if epsilon is not None and epsilon <= LARGEST_EPSILON:
         yield f"a larger epsilon: {epsilon.normalize():f}"
+    elif epsilon is None:
+        yield "no epsilon alone: so few reports are not exact even without noise"
     values = values_for(choice, question, target)
     if values is not None and values < question.listed:
         yield f"fewer values: {values}"
@@ -84,8 +86,8 @@ def _helps(choice: Choice, question: Question, target: Target) -> Iterator[str]:
         unit = question.epoch
         if question.memoize is not None:
             yield (
-                f"longer epochs in which {pooled} times as many devices report; averaging {unit}s "
-                "does less, since remembered noise stays"
+                f"longer epochs in which {pooled} times as many devices report; the average of "
+                f"{unit}s does less, since remembered noise stays"
             )
         elif pooled <= 1000:
             yield (
@@ -109,5 +111,5 @@ def percent(share: float) -> str:
 
 def round_up(number: int) -> int:
     """Return a number of two digits and zeros, at least as large."""
-    step = 10 ** max(0, len(str(number)) - 2)
+    step = int(10 ** max(0, len(str(number)) - 2))
     return -(-number // step) * step
