@@ -17,6 +17,7 @@ COMMANDS = {
     "monitor": "whether releases are as sure as they say, and what is alarming",
     "health": "whether a part of the server side works, for health checks of containers",
     "check": "check a metrics.toml",
+    "plan": "how exact a question's answer will be, and what it costs",
     "audit": "rebuild the exact channel of each metric from the shipped code",
     "estimate": "estimate shares from a tally document, offline",
     "publish": "publish due epochs now, or close one early",
@@ -36,7 +37,7 @@ SERVICES = ("up", "serve", "fold", "schedule", "dashboard", "canary")
 
 _USERS = {
     "to begin with": ("demo", "up"),
-    "for app developers": ("check", "audit", "preview", "simulate"),
+    "for app developers": ("check", "plan", "audit", "preview", "simulate"),
     "for analysts": ("releases", "monitor", "estimate"),
 }
 """Who uses which commands; the others are for operators."""

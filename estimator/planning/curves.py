@@ -18,6 +18,7 @@ EPSILONS = tuple(Decimal(text) for text in ("0.25", "0.5", "0.75", "1", "1.5", "
 TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 """Numbers of devices that are looked at, as multiples of those asked about."""
 MOST_CURVES = 6
+_CLOSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -34,22 +35,28 @@ class Curve:
 
 
 def curves(ranking: Ranking, over: Over) -> tuple[Curve, ...]:
-    """Return the errors of the most exact mechanisms that estimate the same thing, and the default.
+    """Return the errors of the default and of the most exact mechanisms besides.
 
-    A sketch keeps its shape.
+    Of those that estimate the same thing; of curves that would lie on one another one is drawn. A
+    sketch keeps its shape.
     """
     best = ranking.best
     if best is None:
         return ()
     able = [each for each in ranking.choices if each.law and each.figures.of == best.figures.of]
-    kept = able[:MOST_CURVES]
-    default = ranking.default
-    named = {each.name for each in kept}
-    if default and default.law and default.figures.of == best.figures.of:
-        if default.name not in named:
-            kept[-1] = default
+    default = None if ranking.default is None else ranking.default.name
+    kept: list[Choice] = []
+    for choice in sorted(able, key=lambda each: each.name != default):
+        if all(_apart(choice, other) for other in kept):
+            kept.append(choice)
+    kept = sorted(kept[:MOST_CURVES], key=able.index)
     points = _over_devices if over == "devices" else _over_epsilon
     return tuple(Curve(each.name, points(each, ranking.question)) for each in kept)
+
+
+def _apart(one: Choice, other: Choice) -> bool:
+    errors = one.figures.rare_error or 0.0, other.figures.rare_error or 0.0
+    return max(errors) > (1 + _CLOSE) * min(errors)
 
 
 def _over_devices(choice: Choice, question: Question) -> tuple[tuple[float, float], ...]:

@@ -10,6 +10,9 @@ from estimator.planning.ranking import Choice, chosen, rank
 from estimator.planning.verdict import Verdict, verdict_on
 
 
+_EQUAL = 1.0005
+
+
 @dataclass(frozen=True)
 class Planned:
     """What to expect of one metric.
@@ -18,7 +21,7 @@ class Planned:
         metric: Its name.
         choice: Its own mechanism; None for strings without candidates, which are not looked for.
         verdict: Whether it answers.
-        better: The most exact mechanism of all that could answer, if it is another one.
+        better: The most exact of all that could answer, if its error is less: name and shape.
         gain: The own error as a multiple of that one's.
     """
 
@@ -56,8 +59,15 @@ def _planned(metric: Metric, devices: int) -> Planned:
         return Planned(metric.name, own, Verdict(False, own.name, said))
     best = rank(question).best
     better = gain = None
-    if best is not None and best.name != own.name and best.figures.of == own.figures.of:
+    if best is not None and best.figures.of == own.figures.of:
         mine, other = own.figures.rare_error, best.figures.rare_error
-        if mine is not None and other is not None and mine > other * 1.0001:
-            better, gain = best.name, mine / other
+        if mine is not None and other is not None and mine > other * _EQUAL:
+            better, gain = _told(best), mine / other
     return Planned(metric.name, own, verdict_on(own, question), better, gain)
+
+
+def _told(choice: Choice) -> str:
+    declared = choice.declared()
+    if isinstance(declared, str):
+        return declared
+    return f"{choice.name} ({', '.join(f'{k} = {v}' for k, v in declared.items() if k != 'name')})"

@@ -135,6 +135,8 @@ def _takes(name: str, question: Question) -> bool:
         return True
     if question.type == "number" and not question.buckets:
         return False
+    if name == "randomized_response" and question.listed != 2:
+        return False
     encodes = {"string": "string", "multi_select": "several"}.get(question.type, "one")
     ordered = question.type in ("ordinal", "number")
     return kind.encodes == encodes and (ordered or not kind.ordered)

@@ -32,6 +32,10 @@ class Lifetime:
     epochs: int | None
     days: float | None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields."""
+        return asdict(self)
+
 
 def lifetime(metric: Metric, budget: Decimal) -> Lifetime:
     """Return how long a budget of epsilon lasts if nothing else is spent of it.

@@ -71,7 +71,8 @@ def _helps(choice: Choice, question: Question, target: Target) -> Iterator[str]:
     if epsilon is not None and epsilon <= LARGEST_EPSILON:
         yield f"a larger epsilon: {epsilon.normalize():f}"
     elif epsilon is None:
-        yield "no epsilon alone: so few reports are not exact even without noise"
+        bound = "" if question.memoize is None else " below epsilon_permanent"
+        yield f"no larger epsilon{bound} is enough by itself"
     values = values_for(choice, question, target)
     if values is not None and values < question.listed:
         yield f"fewer values: {values}"
@@ -80,7 +81,7 @@ def _helps(choice: Choice, question: Question, target: Target) -> Iterator[str]:
         whole = reports / question.devices
         if whole <= 1:
             inclusion = math.ceil(100 * whole) / 100
-            yield f"every and sample: {inclusion:g} of the devices in an epoch are enough"
+            yield f"every, sample: {inclusion:g} of the devices in an epoch are enough"
     if reports is not None and question.epoch != "once":
         pooled = math.ceil(reports / question.reports)
         unit = question.epoch
