@@ -100,7 +100,9 @@ def needed(choice: Choice, question: Question, target: Target) -> Needed:
 def epsilon_for(choice: Choice, question: Question, target: Target) -> Decimal | None:
     """Return the least epsilon, of three digits, with which a mechanism reaches a target.
 
-    A sketch keeps its shape, remembered noise its own epsilon.
+    A sketch keeps its shape, remembered noise its own epsilon; other options are the usual ones.
+    Those that are whole numbers (cells of a hash function, sizes of a subset) change with epsilon
+    in steps, so that one a per cent or two smaller may do as well.
     """
     if choice.law is None:
         return None
@@ -131,7 +133,8 @@ def _least(enough: Callable[[Decimal], bool], low: Decimal, high: Decimal) -> De
     while high > low * _CLOSE:
         middle = (low * high).sqrt()
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return min(_UP.plus(high), _UP.plus(low) if enough(_UP.plus(low)) else _UP.plus(high))
+    rounded = (_UP.plus(low), _UP.plus(high))
+    return next((epsilon for epsilon in rounded if enough(epsilon)), high)
 
 
 def values_for(choice: Choice, question: Question, target: Target) -> int | None:
