@@ -14,6 +14,7 @@ from estimator.planning.verdict import Verdict
 from sottovoce.table import table
 
 _MARKERS = ("braille", "+", "x", "o", "*", "#")
+_ANSWERS = {True: "yes", False: "no", None: "unknown"}
 _WIDTH, _HEIGHT = 90, 22
 
 
@@ -144,7 +145,7 @@ def _default_lines(ranking: Ranking) -> list[str]:
 
 
 def _verdict_line(verdict: Verdict) -> str:
-    start = "answer" if verdict.answers else "no answer"
+    start = "no answer" if verdict.answers is False else "answer"
     return f"{start}: {verdict.text}" + (
         "" if verdict.mechanism is None else f" ({verdict.mechanism})"
     )
@@ -223,14 +224,16 @@ def of_file(rows: Sequence[Planned], devices: int) -> str:
                     _part(found.rare_error),
                     _part(found.common_error),
                     _visible(row.choice),
-                    "yes" if row.verdict.answers else "no",
+                    _ANSWERS[row.verdict.answers],
                 )
             )
         said.append(f"{row.metric}: {row.verdict.text}")
         said += [f"  would help: {each}" for each in row.verdict.helps]
         if row.better is not None and row.gain is not None:
             said.append(f"  {row.better} would err {100 * (1 - 1 / row.gain):.2g} % less")
-        said += [f"  {note}" for note in (row.choice.notes if row.choice else ())]
+        said += [
+            f"  {note}" for note in (row.choice.notes if row.choice and row.choice.law else ())
+        ]
     return "\n".join([f"{devices:,} devices", table(header, body, left=2), "", *said])
 
 

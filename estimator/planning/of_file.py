@@ -7,8 +7,7 @@ from client_sdk.metric import Metric
 from client_sdk.registry import Registry
 from estimator.planning.question import Question
 from estimator.planning.ranking import Choice, chosen, rank
-from estimator.planning.verdict import Verdict, verdict_on
-
+from estimator.planning.verdict import Verdict, unplanned, verdict_on
 
 _EQUAL = 1.0005
 
@@ -55,8 +54,7 @@ def _planned(metric: Metric, devices: int) -> Planned:
     question = Question.of(metric, devices)
     own = chosen(metric, question)
     if own.law is None:
-        said = f"no formula states the error of {own.name}, which is biased: simulate it"
-        return Planned(metric.name, own, Verdict(False, own.name, said))
+        return Planned(metric.name, own, unplanned(own.name))
     best = rank(question).best
     better = gain = None
     if best is not None and best.figures.of == own.figures.of:

@@ -85,23 +85,26 @@ def rank(question: Question) -> Ranking:
     """Compare all mechanisms that can answer, or look at the one that the question names.
 
     Raises:
-        RegistryError: The one that it names cannot.
-        DecodeError: That one cannot tell the candidates apart.
+        RegistryError: The one that it names cannot, or none of them can.
+        DecodeError: None can tell the candidates apart.
     """
     default = _default(question)
     if question.mechanism is not None:
         return Ranking(question, (choose(question.mechanism, question),), {}, default)
     choices: list[Choice] = []
-    refused: dict[str, str] = {}
+    refused: dict[str, RegistryError | DecodeError] = {}
     for name in sorted(CATALOGUE):
         if not _takes(name, question):
             continue
         try:
             choices.append(choose(name, question))
         except (RegistryError, DecodeError) as error:
-            refused[name] = error.rule if isinstance(error, RegistryError) else str(error)
+            refused[name] = error
+    if refused and not choices:
+        raise next(iter(refused.values()))
     choices.sort(key=_order)
-    return Ranking(question, tuple(choices), refused, default)
+    why = {n: e.rule if isinstance(e, RegistryError) else str(e) for n, e in refused.items()}
+    return Ranking(question, tuple(choices), why, default)
 
 
 def choose(mechanism: str | Mapping[str, Any], question: Question) -> Choice:
@@ -111,9 +114,13 @@ def choose(mechanism: str | Mapping[str, Any], question: Question) -> Choice:
         RegistryError: It cannot be declared for this question.
         DecodeError: It cannot tell the candidates apart.
     """
-    if isinstance(mechanism, str) and question.type == "string" and mechanism in CATALOGUE:
+    if isinstance(mechanism, str) and question.type == "string" and _is_sketch(mechanism):
         return chosen(best_shape(mechanism, question), question)
     return chosen(question.metric(mechanism), question)
+
+
+def _is_sketch(name: str) -> bool:
+    return name in CATALOGUE and CATALOGUE[name].encodes == "string"
 
 
 def chosen(metric: Metric, question: Question) -> Choice:

@@ -21,8 +21,8 @@ EQUAL = 1.02
 """Errors that differ by less are taken for equal."""
 _BITS = (32, 64, 128, 256)
 _RAPPOR_HASHES = (1, 2)
-_COHORTS = (4, 8, 16, 32, 64)
-_ROWS = (16, 64, 256)
+_COHORTS = (4, 8, 16, 32, 64, 128, 256)
+_MORE = 1.005
 _SHAPE = ("bits", "cells", "hashes", "cohorts")
 MOST_TRIED = 100
 """Candidates in a trial; more change little, and take long."""
@@ -43,32 +43,42 @@ def best_shape(name: str, question: Question) -> Metric:
     trial = question.with_values(min(len(question.candidates), MOST_TRIED))
     tried: list[tuple[float, tuple[int, int, int], Mapping[str, Any]]] = []
     failed: Exception | None = None
-    for options in _shapes(name):
-        try:
-            metric = trial.metric(options)
-            law = metric_law(metric)
-        except (RegistryError, DecodeError) as error:
-            failed = error
-            continue
-        assert law is not None
-        mechanism = metric.mechanism
-        told = (mechanism.cohorts, mechanism.cells, options.get("hashes", 1))
-        tried.append((law.error(question.smallest_share, question.reports), told, options))
+    for shapes in _families(name):
+        last = float("inf")
+        for options in shapes:
+            try:
+                metric = trial.metric(options)
+                law = metric_law(metric)
+            except (RegistryError, DecodeError) as error:
+                failed = error
+                continue
+            assert law is not None
+            mechanism, error_there = (
+                metric.mechanism,
+                law.error(trial.smallest_share, trial.reports),
+            )
+            told = (mechanism.cohorts, mechanism.cells, options["hashes"])
+            tried.append((error_there, told, options))
+            if error_there > last / _MORE:
+                break  # still more cohorts would not help either
+            last = error_there
     if not tried:
         assert failed is not None
         raise failed
-    least = min(error for error, _, _ in tried)
-    _, _, chosen = min((each for each in tried if each[0] <= least * EQUAL), key=lambda t: t[1])
-    return question.metric(chosen)
+    least = min(error_there for error_there, _, _ in tried)
+    equal = [each for each in tried if each[0] <= least * EQUAL]
+    return question.metric(min(equal, key=lambda each: each[1])[2])
 
 
-def _shapes(name: str) -> Iterator[Mapping[str, Any]]:
-    if name == "rappor":
-        for bits, hashes, cohorts in product(_BITS, _RAPPOR_HASHES, _COHORTS):
-            yield {"name": name, "bits": bits, "hashes": hashes, "cohorts": cohorts}
+def _families(name: str) -> Iterator[list[dict[str, Any]]]:
+    """Yield shapes that differ in the number of cohorts alone, fewest first."""
+    if name == Rappor.name:
+        for bits, hashes in product(_BITS, _RAPPOR_HASHES):
+            shape = {"name": name, "bits": bits, "hashes": hashes}
+            yield [shape | {"cohorts": cohorts} for cohorts in _COHORTS]
         return
-    for cells, hashes in product(_BITS, _ROWS):
-        yield {"name": name, "cells": cells, "hashes": hashes}
+    for cells in _BITS:
+        yield [{"name": name, "cells": cells, "hashes": rows} for rows in _COHORTS]
 
 
 def declared_as(mechanism: Mechanism) -> str | dict[str, Any]:

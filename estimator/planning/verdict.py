@@ -18,13 +18,13 @@ class Verdict:
     """What the most exact mechanism can and cannot tell.
 
     Attributes:
-        answers: Whether the smallest share that matters is visible.
+        answers: Whether the smallest share that matters is visible; None if no formula says it.
         mechanism: Which mechanism that is; None if none can be planned.
         text: One sentence.
         helps: What would make it visible, one sentence each; empty if it is.
     """
 
-    answers: bool
+    answers: bool | None
     mechanism: str | None
     text: str
     helps: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def verdict(ranking: Ranking) -> Verdict:
     """Judge a question by the most exact mechanism that can answer it."""
     best = ranking.best
     if best is None:
-        return Verdict(False, None, _unplanned(ranking))
+        return unplanned(ranking.choices[0].name) if ranking.choices else _NONE
     return verdict_on(best, ranking.question)
 
 
@@ -57,7 +57,9 @@ def _said(choice: Choice, question: Question, limit: float | None) -> str:
         if limit is None:
             return f"{start} of a mean: no change of it is noticed, however large"
         return f"{start} of a mean: no change below {percent(limit)} of the range is noticed"
-    over = "yes/no" if question.type == "boolean" else f"over {question.listed} values"
+    kind = "candidate" if question.type == "string" else "value"
+    over = f"over {question.listed} {kind}{'s' if question.listed > 1 else ''}"
+    over = "yes/no" if question.type == "boolean" else over
     if limit is None:
         return f"{start} {over}: nothing is visible, whatever its share"
     return f"{start} {over}: nothing below {percent(limit)} is visible"
@@ -97,10 +99,13 @@ def _helps(choice: Choice, question: Question, target: Target) -> Iterator[str]:
             )
 
 
-def _unplanned(ranking: Ranking) -> str:
-    if ranking.choices:
-        return f"no formula states the error of {ranking.choices[0].name}: simulate it"
-    return "no mechanism can answer this question"
+def unplanned(mechanism: str) -> Verdict:
+    """Return the verdict on a mechanism without a law."""
+    said = f"no formula states the error of {mechanism}, which is biased: simulate it"
+    return Verdict(None, mechanism, said)
+
+
+_NONE = Verdict(False, None, "no mechanism can answer this question")
 
 
 def percent(share: float) -> str:

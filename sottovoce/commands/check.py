@@ -2,6 +2,9 @@
 review would ask: expiry, owners, wording, epsilon in a year, names, and, --against the file that
 devices have now, what changes for them.
 
+What a question can tell before there is a file, what it takes, and which mechanism is best for it:
+sottovoce plan.
+
 A note is a question to the author. An error is something that does not work as it is written, or
 that weakens what users were promised; --strict makes notes count as much.
 
@@ -38,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="show each metric's mechanism, exact epsilons, share, and the error to expect",
+        help="show each metric's mechanism, exact epsilons, share, and the error to expect; "
+        "sottovoce plan says more",
     )
     parser.add_argument(
         "--devices", type=int, default=10_000, metavar="N", help="n for --explain (10000)"

@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         found.print()
         if args.plot:
             print("\n" + plan_tables.plot(lines, args.over))
-    return int(not found.verdict.answers)
+    return int(found.verdict.answers is False)
 
 
 def _run_file(args: argparse.Namespace) -> int:
@@ -133,7 +133,7 @@ def _run_file(args: argparse.Namespace) -> int:
         print(json.dumps({"devices": args.devices, "metrics": metrics}, indent=2))
     else:
         print(plan_tables.of_file(rows, args.devices))
-    return int(not all(row.verdict.answers for row in rows))
+    return int(any(row.verdict.answers is False for row in rows))
 
 
 class _Plan:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from aggregator.tally import Tally
 from client_sdk.mechanisms import (
     POSITIONS,
+    BlockHadamardResponse,
     DBitFlip,
     HierarchicalHistogram,
     LocalHashing,
