@@ -32,6 +32,15 @@ def asked(question: Question) -> str:
     return f"one of {question.listed} values"
 
 
+def title(question: Question, over: Over) -> str:
+    """Return what a chart says of itself: the question, and what stays the same in it."""
+    fixed = {
+        "devices": f"epsilon {question.epsilon.normalize():f}",
+        "epsilon": f"{question.devices:,} devices",
+    }
+    return f"{asked(question)}, {fixed[over]}"
+
+
 def of_question(ranking: Ranking, verdict: Verdict) -> str:
     """Return the whole answer to what was asked."""
     question = ranking.question
@@ -59,6 +68,7 @@ def _columns(ranking: Ranking) -> list[tuple[str, Callable[[Choice], str]]]:
     columns: list[tuple[str, Callable[[Choice], str]]] = [
         ("mechanism", _named),
         ("epsilon", lambda choice: f"{choice.figures.epsilon:.4f}"),
+        ("permanent", _permanent),
         ("rare", lambda choice: _part(choice.figures.rare_error)),
         ("common", lambda choice: _part(choice.figures.common_error)),
         ("present", lambda choice: _part(choice.figures.decision_level)),
@@ -75,8 +85,16 @@ def _columns(ranking: Ranking) -> list[tuple[str, Callable[[Choice], str]]]:
     return [
         (name, cell)
         for name, cell in columns
-        if name not in ("range", "averaged") or any(cell(each) != "-" for each in ranking.choices)
+        if name not in _SOMETIMES or any(cell(each) != "-" for each in ranking.choices)
     ]
+
+
+_SOMETIMES = ("permanent", "range", "averaged")
+
+
+def _permanent(choice: Choice) -> str:
+    permanent = choice.figures.epsilon_permanent
+    return "-" if permanent is None else f"{permanent:.4f}"
 
 
 def _named(choice: Choice) -> str:

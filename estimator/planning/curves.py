@@ -19,6 +19,7 @@ TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 """Numbers of devices that are looked at, as multiples of those asked about."""
 MOST_CURVES = 6
 _CLOSE = 0.02
+_MOST_TIMES = 10
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Curve:
 def curves(ranking: Ranking, over: Over) -> tuple[Curve, ...]:
     """Return the errors of the default and of the most exact mechanisms besides.
 
-    Of those that estimate the same thing; of curves that would lie on one another one is drawn. A
-    sketch keeps its shape.
+    Of those that estimate the same thing and have no more than ten times the least error; of curves
+    that would lie on one another one is drawn. A sketch keeps its shape.
     """
     best = ranking.best
     if best is None:
@@ -47,11 +48,16 @@ def curves(ranking: Ranking, over: Over) -> tuple[Curve, ...]:
     default = None if ranking.default is None else ranking.default.name
     kept: list[Choice] = []
     for choice in sorted(able, key=lambda each: each.name != default):
-        if all(_apart(choice, other) for other in kept):
+        if choice.name == default or _worth_drawing(choice, best, kept):
             kept.append(choice)
     kept = sorted(kept[:MOST_CURVES], key=able.index)
     points = _over_devices if over == "devices" else _over_epsilon
     return tuple(Curve(each.name, points(each, ranking.question)) for each in kept)
+
+
+def _worth_drawing(choice: Choice, best: Choice, kept: Sequence[Choice]) -> bool:
+    least, error = best.figures.rare_error or 0.0, choice.figures.rare_error or 0.0
+    return error <= _MOST_TIMES * least and all(_apart(choice, other) for other in kept)
 
 
 def _apart(one: Choice, other: Choice) -> bool:

@@ -23,6 +23,7 @@ from estimator.debias import Channel
 from estimator.inversion.cumulative import SUMMABLE, cumulative_error
 from estimator.planning.laws import Law
 from estimator.planning.mechanism_laws import Unlisted, law_of, remembered_law, tree_of
+from estimator.planning.poisoning import shift_range_of
 from estimator.planning.question import Question
 from estimator.uncertainty import variance_population
 
@@ -56,6 +57,8 @@ class Figures:
         range_error: Largest standard error of the share of all values below one, of ordered ones
             that are held alike: what quantiles have.
         worst_shift: The most by which 1 % of fake reports can move an estimate.
+        shift_range: By how much they can move the estimate of the smallest share that matters, down
+            and up, if they come in place of honest ones.
         bits: Of a response and its cohort, as information.
         bytes: Of a report on the wire.
         counters: Of a tally in the store.
@@ -78,6 +81,7 @@ class Figures:
     averaged_error: float | None
     range_error: float | None
     worst_shift: float | None
+    shift_range: tuple[float, float] | None
     bits: int
     bytes: int
     counters: int
@@ -114,6 +118,7 @@ def figures_of(
         n=n,
         averaged_error=_averaged_error(metric, n * metric.every),
         range_error=_range_error(metric, n),
+        shift_range=shift_range_of(mechanism, question.smallest_share),
         bits=bits_of(mechanism),
         bytes=bytes_of(metric),
         counters=mechanism.cohorts * mechanism.cells,

@@ -6,11 +6,27 @@ Cao, Jia, Gong, "Data Poisoning Attacks to Local Differential Privacy Protocols"
 
 from typing import Literal
 
+from client_sdk.mechanisms import DBitFlip, HierarchicalHistogram, Mechanism, SquareWave
 from estimator.debias import Channel
+
+_OTHERWISE = (DBitFlip, HierarchicalHistogram, SquareWave)
+
+
+def shift_range_of(
+    mechanism: Mechanism, share: float, fakes: float = 0.01
+) -> tuple[float, float] | None:
+    """Return by how much fakes can move a value's estimate at a true share, down and up.
+
+    None where a value's estimate is not its count of supports, inverted: `worst_shift` bounds it.
+    """
+    direct = mechanism.counted and mechanism.encodes in ("one", "several")
+    if not direct or isinstance(mechanism, _OTHERWISE):
+        return None
+    return shift_range(Channel.of_values(mechanism), share, fakes)
 
 
 def shift_range(channel: Channel, share: float, fakes: float = 0.01) -> tuple[float, float]:
-    """Return by how much fakes can move a value's estimate at a true share, down and up.
+    """Return the same of a channel.
 
     Args:
         channel: Of the value's supports.

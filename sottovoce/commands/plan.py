@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     lines = curves(found.ranking, args.over) if args.chart or args.plot else ()
     best = found.ranking.best
     if args.chart is not None and best is not None:
-        title = f"{plan_tables.asked(question)}, epsilon {question.epsilon.normalize():f}"
+        title = plan_tables.title(question, args.over)
         args.chart.write_text(svg_of(chart(lines, args.over, title, best.figures.of)))
     if args.json:
         print(json.dumps(found.document(lines), indent=2))

@@ -301,6 +301,8 @@ def test_figures_are_those_of_the_channel_on_the_wire() -> None:
     assert found.epsilon <= 1 and found.epsilon == pytest.approx(1)
     assert (found.bits, found.counters) == (172, 172)
     assert found.worst_shift == worst_shift(choice.metric.mechanism)
+    down, up = found.shift_range or (0, 0)
+    assert -found.worst_shift < down < 0 < up < found.worst_shift
 
 
 def test_what_no_file_could_declare_is_not_planned() -> None:
@@ -500,6 +502,8 @@ def test_curves_are_the_errors_over_devices_and_over_epsilon() -> None:
     by_devices = curves(ranking, "devices")
     names = [line.mechanism for line in by_devices]
     assert "optimized_unary" in names and len(names) <= 6
+    assert "exponential" not in names  # of errors beyond all measure
+    assert "subset_selection" in names or "optimized_local_hashing" in names
     default = ranking.default
     assert default is not None
     (drawn,) = (line for line in by_devices if line.mechanism == default.name)
