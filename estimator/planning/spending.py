@@ -47,7 +47,7 @@ def lifetime(metric: Metric, budget: Decimal) -> Lifetime:
     charge, cap = metric.charge, budget_micro(budget)
     if metric.memoize is not None and charge <= cap:
         return Lifetime(charge / 1e6, None, None, None)
-    reports = 0 if metric.memoize is not None else cap // charge
+    reports = cap // charge  # a reservation above the cap pays for none
     if metric.epoch == "once":
         return Lifetime(charge / 1e6, min(reports, 1), min(reports, 1), None)
     epochs = reports * metric.every

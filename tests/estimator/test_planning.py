@@ -232,12 +232,23 @@ def test_averages_of_remembered_noise_come_down_to_the_first_stage(name: str) ->
         assert ever.error(0, 100) == once.error(0, 100)
         return
     assert ever.error(0, 100) < once.error(0, 100) / 2
-    alone = {"memoized_optimized_unary": "optimized_unary", "rappor": "symmetric_unary"}
-    if name in alone:  # the first stage is a mechanism of its own, of epsilon_permanent
-        per_hash = 2 if name == "rappor" else 1
-        first = build(alone[name], domain=11, epsilon=Decimal(4) / per_hash)
-        wanted = (first.rare_variance / per_hash / 100) ** 0.5
-        assert ever.error(0, 100) == pytest.approx(wanted, rel=0.1 if name == "rappor" else 1e-9)
+    first = {
+        "memoized_optimized_unary": build("optimized_unary", domain=11, epsilon=4),
+        "memoized_symmetric_unary": build("symmetric_unary", domain=11, epsilon=4),
+        "memoized_generalized_randomized_response": build(
+            "generalized_randomized_response", domain=11, epsilon=4
+        ),
+        "loloha": build("optimized_local_hashing", domain=11, epsilon=4, cells=mechanism.cells),
+    }
+    if name in first:  # a mechanism of its own, of epsilon_permanent
+        assert ever.error(0, 100) == pytest.approx((first[name].rare_variance / 100) ** 0.5)
+        return
+    q, p = (float(chance) for chance in (mechanism.stages.unset, mechanism.stages.set))
+    wanted = (q * (1 - q) / mechanism.hashes / 100) ** 0.5 / (p - q)
+    assert ever.error(0, 100) == pytest.approx(wanted, rel=0.1)
+
+
+def test_fresh_noise_is_averaged_out() -> None:
     assert remembered_law(build("optimized_unary", domain=4, epsilon=1)) is None
 
 
@@ -283,10 +294,19 @@ def test_numbers_are_answered_by_shares_of_buckets_and_by_means() -> None:
 def test_a_memory_restricts_to_mechanisms_that_remember() -> None:
     ranking = rank(lists(20, 50_000, memoize=REMEMBERED))
     assert all(CATALOGUE[choice.name].memoizes for choice in ranking.choices)
+    assert list(ranking.refused) == ["d_bit_flip"]
     assert "must be equal" in ranking.refused["d_bit_flip"]
     assert all(choice.figures.epsilon_reserved == 8 for choice in ranking.choices)
     equal = rank(lists(20, 50_000, memoize=Memoize(ONE, 2)))
     assert [choice.name for choice in equal.choices] == ["d_bit_flip"]
+
+
+def test_the_average_of_a_block_of_epochs_is_about_all_devices() -> None:
+    """Each of them reports in one of the epochs, and after some blocks has told all it will."""
+    asked = lists(20, 50_000, memoize=REMEMBERED, mechanism="loloha")
+    whole, fifth = (rank(replace(asked, every=every)).choices[0].figures for every in (1, 5))
+    assert fifth.averaged_error == pytest.approx(whole.averaged_error)
+    assert fifth.rare_error == pytest.approx((whole.rare_error or 0) * 5**0.5)
 
 
 def test_figures_are_those_of_the_channel_on_the_wire() -> None:
