@@ -95,6 +95,7 @@ def _empirical(registry: Registry, reports: int, confidence: float) -> list[dict
     # Here, because a plain install has no numpy.
     from estimator import real_reports
     from estimator.empirical_audit import bound_of
+    from sottovoce.population import SEPARATOR
 
     metrics = list(registry.metrics.values())
     # Bonferroni: a collision test and one to three bounds per metric hold together.
@@ -123,7 +124,10 @@ def _empirical(registry: Registry, reports: int, confidence: float) -> list[dict
         found.append(
             {
                 "method": real_reports.METHOD,
-                "pair": [str(value) for value in pair],
+                "pair": [
+                    SEPARATOR.join(map(str, value)) if isinstance(value, list) else str(value)
+                    for value in pair
+                ],
                 "bounds": bounds,
                 "noise_repeats": repeats,
                 "verdict": BROKEN if broken else CONSISTENT,

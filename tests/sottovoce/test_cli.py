@@ -247,3 +247,24 @@ def test_device_commands_work_without_the_server_parts(metrics):
         )
         assert done.returncode == status, done.stderr
     assert "sottovoce[server]" in done.stderr
+
+
+def test_audit_writes_several_answers_as_populations_do(tmp_path, capsys):
+    path = tmp_path / "metrics.toml"
+    path.write_text(
+        METRICS.partition("[metrics.")[0]
+        + """
+[metrics.rights]
+question = "Which rights are granted?"
+type = "multi_select"
+values = ["camera", "gps", "mail"]
+most = 2
+sensitivity = "product"
+epsilon = 2.0
+epoch = "once"
+starts = 2026-11-02
+expires = 2027-11-02
+"""
+    )
+    assert main(["audit", str(path), "--empirical", "--reports", "40"]) == 0
+    assert " camera|gps / gps|mail " in capsys.readouterr().out
