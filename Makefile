@@ -10,7 +10,7 @@ SOURCES := client_sdk aggregator estimator sottovoce tests
 help:
 	@echo 'make demo    run the main job end to end on this machine'
 	@echo 'make test    run the fast tests'
-	@echo 'make check   run format check, lint, types and all tests: what CI runs'
+	@echo 'make check   run format check, lint, types and the slow tests: what CI runs after make test'
 	@echo 'make lint    run format check, lint and types'
 	@echo 'make fuzz    fuzz the server by coverage, FUZZ_SECONDS (150) for each target'
 	@echo 'make clean   remove .venv and all that was generated'
@@ -23,7 +23,7 @@ test: $(READY)
 	@.venv/bin/python -m pytest -m 'not slow'
 
 check: lint
-	@.venv/bin/python -m pytest
+	@.venv/bin/python -m pytest -m slow
 
 lint: $(READY)
 	@.venv/bin/ruff format --check .
