@@ -83,11 +83,13 @@ class ShareLaw(Law):
     Attributes:
         channel: One with the same variance.
         part: Of the reports, so many tell about a value.
+        counted: Whether the channel is the real one, whose supports are counted.
         floor: Variance that no number of reports averages out: strings that nobody listed.
     """
 
     channel: Channel
     part: float = 1.0
+    counted: bool = True
     floor: float = 0.0
 
     @classmethod
@@ -106,7 +108,7 @@ class ShareLaw(Law):
         a, b = none / -square, (all_ - none - square) / -square
         gap = 1 / math.sqrt(b * b + 4 * a)
         q = min(max((1 - b * gap) / 2, 0.0), 1 - gap)
-        return cls(worst_shift, Channel(q + gap, q, gap), -1 / square, floor)
+        return cls(worst_shift, Channel(q + gap, q, gap), -1 / square, False, floor)
 
     @property
     def of(self) -> Literal["share", "mean"]:
@@ -136,9 +138,9 @@ class ShareLaw(Law):
 
     def interval_width(self, share: float, n: float, level: float, cells: int) -> float:
         reports = self.counting(n)
-        low, high = uncertainty.interval(
-            reports * self.channel.support(share), reports, self.channel, level=level, cells=cells
-        )
+        expected = reports * self.channel.support(share)
+        of_kind = uncertainty.simultaneous_interval if self.counted else uncertainty.interval
+        low, high = of_kind(expected, reports, self.channel, level=level, cells=cells)
         return float(high - low)
 
     def reports_for_error(self, target: float, share: float) -> int | None:

@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from aggregator.tally import Tally
 from client_sdk.errors import RegistryError
 from client_sdk.mechanisms import CATALOGUE, HierarchicalHistogram, OneBitMean, build, choose
 from client_sdk.metric import Memoize
 from estimator.debias import Channel
 from estimator.decode import predicted_standard_error
+from estimator.estimate import estimate
 from estimator.inversion.asked_by_cohort import worst_shift as shift_of_asked
 from estimator.planning import inverse, poisoning, spending
 from estimator.planning.curves import EPSILONS, chart, curves
@@ -250,6 +252,47 @@ def test_averages_of_remembered_noise_come_down_to_the_first_stage(name: str) ->
 
 def test_fresh_noise_is_averaged_out() -> None:
     assert remembered_law(build("optimized_unary", domain=4, epsilon=1)) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n, kind in CATALOGUE.items() if kind.encodes == "one" and n != "square_wave"],
+)
+def test_a_plan_states_what_a_release_of_expected_counts_will_state(name: str) -> None:
+    """Errors, intervals and the worst shift of a value that nobody holds, the others alike."""
+    values = 2 if name == "randomized_response" else 11
+    memoize = None
+    if CATALOGUE[name].memoizes:
+        memoize = Memoize(Decimal("1.5") if name == "d_bit_flip" else Decimal(4), 1)
+    asked = Question("ordinal", Decimal("1.5"), 66_000, made_up("value", values), memoize=memoize)
+    if values == 2:
+        asked = Question("boolean", Decimal("1.5"), 66_000)
+    choice = rank(replace(asked, mechanism=name)).choices[0]
+    metric, mechanism, figures = choice.metric, choice.metric.mechanism, choice.figures
+    n = np.full(mechanism.cohorts, 66_000 / mechanism.cohorts)
+    drawn = np.full(mechanism.cohorts, 66_000 // mechanism.cohorts)
+    widths, errors, shifts = [], [], []
+    for rare in range(values) if values > 2 else (1,):
+        held = np.full(values, 1 / (values - 1))
+        held[rare] = 0
+        law = np.array(
+            [
+                [[float(p) for p in mechanism.channel(v, cohort)] for v in range(values)]
+                for cohort in range(mechanism.cohorts)
+            ]
+        )
+        counts = np.einsum("c,v,cvy->cy", n, held, law)
+        found = estimate(metric, Tally(drawn, counts.round().astype(np.int64)))
+        entry = found.entries[rare]
+        assert entry.interval is not None and entry.simultaneous_interval is not None
+        (low, high), (lowest, highest) = entry.interval, entry.simultaneous_interval
+        widths.append((high - low, highest - lowest))
+        errors.append(entry.standard_error)
+        shifts.append(found.worst_shift)
+    assert figures.rare_error == pytest.approx(max(errors), rel=0.02)
+    stated = figures.interval_width, figures.simultaneous_width
+    assert stated == pytest.approx(max(widths), rel=0.03)
+    assert figures.worst_shift == pytest.approx(max(shifts), rel=1e-2)
 
 
 # Rankings
