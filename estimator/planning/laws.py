@@ -122,6 +122,11 @@ class ShareLaw(Law):
         rare = float(uncertainty.variance_population(0.0, 1, self.channel))
         return through / (1 + through * self.floor / rare)
 
+    def rare_supports(self, n: float) -> float:
+        """Return how many reports speak, or how many do not, for a value that nobody holds."""
+        q = self.channel.p_false
+        return self.counting(n) * min(q, 1 - q)
+
     def variance(self, share: float, n: float) -> float:
         return float(uncertainty.variance_population(share, self.counting(n), self.channel))
 

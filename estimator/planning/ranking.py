@@ -9,9 +9,12 @@ from client_sdk.mechanisms import CATALOGUE
 from client_sdk.metric import Metric
 from estimator.errors import DecodeError
 from estimator.planning.figures import Figures, cells_of, figures_of, metric_law
-from estimator.planning.laws import Law
+from estimator.planning.laws import Law, ShareLaw
 from estimator.planning.question import Question, measures_mean
 from estimator.planning.sketch_shapes import best_shape, declared_as, fingerprint_note
+
+FEW_SUPPORTS = 10
+"""Below it counts of rare values are far from normal, which plans take them for."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,11 @@ def chosen(metric: Metric, question: Question) -> Choice:
     law = metric_law(metric)
     note = fingerprint_note(metric.mechanism, question.devices)
     notes: tuple[str, ...] = () if note is None else (note,)
+    if isinstance(law, ShareLaw) and (few := law.rare_supports(question.reports)) < FEW_SUPPORTS:
+        notes += (
+            f"a rare value is expected to get {few:.2g} supports: what is said to be present and "
+            "visible is rough",
+        )
     if law is None:
         notes += ("smoothed, hence biased towards even shares: no formula states its error",)
     return Choice(metric, law, figures_of(metric, question, law), notes)

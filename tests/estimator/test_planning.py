@@ -368,6 +368,18 @@ def test_figures_are_those_of_the_channel_on_the_wire() -> None:
     assert -found.worst_shift < down < 0 < up < found.worst_shift
 
 
+def test_a_plan_from_few_supports_is_said_to_be_rough() -> None:
+    asked = Question(
+        "category", Decimal(6), 1000, made_up("value", 50), mechanism="optimized_unary"
+    )
+    rough, fine = (rank(replace(asked, devices=n)).choices[0].notes for n in (1000, 100_000))
+    assert rough == (
+        "a rare value is expected to get 2.5 supports: what is said to be present and visible is "
+        "rough",
+    )
+    assert fine == ()
+
+
 def test_what_no_file_could_declare_is_not_planned() -> None:
     with pytest.raises(RegistryError, match="must be one of"):
         rank(replace(lists(8, 100), mechanism="one_bit_mean"))
