@@ -18,9 +18,12 @@ from client_sdk.metric import Label
 from estimator.consistency import simplex_projection
 from estimator.debias import Floats
 from estimator.estimates import Estimate, Estimates, Mean
-from estimator.uncertainty import design_effects, normal_quantile, signal_to_noise
+from estimator.uncertainty import design_effects, signal_to_noise
 
-METHOD = "versions estimated separately, averaged by the devices they stand for; normal interval"
+METHOD = (
+    "versions estimated separately, averaged by the devices they stand for; intervals of the "
+    "versions, combined by their ends' distances"
+)
 
 
 def poolable(parts: Sequence[Estimates]) -> bool:
@@ -53,7 +56,8 @@ def pool(
     population = _error(weights, _matrix(parts, "standard_error"))
     reporters = _error(weights, _matrix(parts, "standard_error_reporters"))
     cells = max(1, len(shares))
-    half, outer = (normal_quantile(level, m) * population for m in (1, cells))
+    low, high = _interval(weights, shares, parts, "interval")
+    outer_low, outer_high = _interval(weights, shares, parts, "simultaneous_interval")
     threshold = float(stats.norm.isf((1 - level) / cells)) * population
     consistent = _possible(shares, adding_up)
     effects = design_effects(population, consistent, n)
@@ -70,8 +74,8 @@ def pool(
             share=float(shares[i]),
             standard_error=float(population[i]),
             standard_error_reporters=float(reporters[i]),
-            interval=(float(shares[i] - half[i]), float(shares[i] + half[i])),
-            simultaneous_interval=(float(shares[i] - outer[i]), float(shares[i] + outer[i])),
+            interval=(float(low[i]), float(high[i])),
+            simultaneous_interval=(float(outer_low[i]), float(outer_high[i])),
             significant=bool(shares[i] > threshold[i]),
             consistent=float(consistent[i]),
             signal_to_noise=signal_to_noise(float(shares[i]), float(population[i])),
@@ -100,12 +104,41 @@ def _mean(parts: Sequence[Estimates], weights: Floats) -> Mean | None:
         float(_error(weights, np.array([getattr(mean, field) for mean in means])))
         for field in ("standard_error", "standard_error_reporters")
     )
-    half = normal_quantile(parts[0].level) * population
-    return Mean(value, population, reporters, (value - half, value + half))
+    ends = np.array([mean.interval for mean in means])
+    low, high = _ends(weights, value, np.array([mean.value for mean in means]), ends)
+    return Mean(value, population, reporters, (float(low), float(high)))
 
 
 def _values(part: Estimates) -> tuple[tuple[type, Label | None], ...]:
     return tuple((type(entry.value), entry.value) for entry in part.all_entries)
+
+
+def _interval(
+    weights: Floats, shares: Floats, parts: Sequence[Estimates], field: str
+) -> tuple[Floats, Floats]:
+    """Return the ends of an average's intervals.
+
+    Those of the versions say how far each may be off where few reports support a value and the
+    estimated error is next to nothing.
+    """
+    ends = np.array(
+        [[getattr(entry, field) for entry in part.all_entries] for part in parts], float
+    ).reshape(len(parts), -1, 2)
+    return _ends(weights, shares, _matrix(parts, "share"), ends)
+
+
+def _ends(
+    weights: Floats, average: Floats | float, values: Floats, ends: Floats
+) -> tuple[Floats, Floats]:
+    """Combine independent intervals: squared distances of ends from their estimates add up.
+
+    Zou and Donner, "Construction of Confidence Limits about Effect Measures", Statistics in
+    Medicine (2008). Of normal intervals it makes the normal one.
+    """
+    below, above = values - ends[..., 0], ends[..., 1] - values
+    return np.asarray(average - _error(weights, below)), np.asarray(
+        average + _error(weights, above)
+    )
 
 
 def _matrix(parts: Sequence[Estimates], field: str) -> Floats:
