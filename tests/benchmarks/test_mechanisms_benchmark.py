@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from client_sdk.mechanisms import CATALOGUE
+
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "mechanisms"
 
 
@@ -117,3 +119,16 @@ def test_the_command_explains_itself() -> None:
         check=True,
     )
     assert "Markdown" in ran.stdout
+
+
+def test_every_mechanism_of_the_catalogue_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(BENCHMARK), *sys.path])
+    catalogue = importlib.import_module("catalogue")
+    assert catalogue.main("--collections 2 --reports 40 --seconds 0.001".split()) == 0
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[1].strip(" `") for row in rows] == list(CATALOGUE)
+    assert [row[1].strip(" `") for row in rows if row[4].strip() == "-"] == ["square_wave"]
+    assert all(float(row[3].split("-", 1)[1]) < 1e-9 for row in rows)  # below 1 by so much
+    sys.modules.pop("catalogue", None)
