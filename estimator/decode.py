@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import sparse
 
 from aggregator.tally import Tally
 from client_sdk.mechanisms import Mechanism
@@ -26,7 +26,7 @@ from estimator.least_squares import Design, moments, solve
 from estimator.misfit import Misfit, judge
 from estimator.plausibility import worst_move
 from estimator.sketch_noise import sketch_of
-from estimator.uncertainty import collision_variance, normal_quantile
+from estimator.uncertainty import collision_variance, normal_quantile, significant_by_normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +58,10 @@ class Decoded:
         return self.shares - half, self.shares + half
 
     def significant(self, level: float, cells: int) -> NDArray[np.bool_]:
-        """Return which entries are present: one-sided, at (1 - level) / cells.
-
-        The quantile is corrected for skewness (Cornish and Fisher 1937, first term). Far out in
-        the tail the normal law alone fails when reports are few and support is rare.
-        """
-        z = float(stats.norm.isf((1 - level) / cells))
-        corrected = z + (z**2 - 1) * np.maximum(self.skewness, 0) / 6
-        return np.asarray(self.shares > corrected * self.population)
+        """Return which entries are present."""
+        return significant_by_normal(
+            self.shares, self.population, self.skewness, level=level, cells=cells
+        )
 
 
 def design_for(mechanism: Mechanism, candidates: tuple[str, ...]) -> Design:

@@ -23,6 +23,8 @@ from estimator.debias import Channel, Floats
 
 ALARM = 0.0002
 """Probability with which honest reports raise one of the alarms all the same."""
+FAKES = 0.01
+"""Part of the reports for which releases and plans say what fakes can do."""
 _LEAST_EXPECTED = 10.0
 """Bins are joined until each expects so many reports: the chi-square law needs that."""
 
@@ -116,7 +118,7 @@ def _bits_set(mechanism: Mechanism, ones: int, others: int) -> Floats:
     return np.asarray(np.convolve(own, noise), np.float64)
 
 
-def worst_shift(mechanism: Mechanism, fakes: float = 0.01) -> float:
+def worst_shift(mechanism: Mechanism, fakes: float = FAKES) -> float:
     """Return the most by which fakes can move one share, up or down.
 
     Each of them supports a cell or leaves it alone at will, where an honest device would have
@@ -129,7 +131,7 @@ def worst_shift(mechanism: Mechanism, fakes: float = 0.01) -> float:
     return worst_move(Channel.of_values(mechanism), fakes)
 
 
-def worst_move(channel: Channel, fakes: float = 0.01) -> float:
+def worst_move(channel: Channel, fakes: float = FAKES) -> float:
     """Return the same of whatever a channel's supports are inverted to."""
     up = (1 - min(channel.p_true, channel.p_false)) / abs(channel.gap)
     down = max(channel.p_true, channel.p_false) / abs(channel.gap)

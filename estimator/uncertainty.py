@@ -176,6 +176,27 @@ def significant(
     return np.asarray(tail <= (1 - level) / cells)
 
 
+def significant_by_normal(
+    shares: Floats, errors: Floats, skewness: Floats, *, level: float, cells: int
+) -> NDArray[np.bool_]:
+    """Return which estimates speak for a value that is there: one-sided, at (1 - level) / cells.
+
+    For estimates that are no single count. The normal quantile is corrected for skewness (Cornish
+    and Fisher 1937, first term): far out in the tail the normal law alone fails when reports are
+    few and support is rare.
+
+    Args:
+        shares: Unbiased estimates.
+        errors: Their standard errors about the population.
+        skewness: Of their noise; a negative one is taken for none.
+        level: Of all `cells` decisions together.
+        cells: How many there are.
+    """
+    z = float(stats.norm.isf((1 - level) / cells))
+    corrected = z + (z**2 - 1) * np.maximum(skewness, 0) / 6
+    return np.asarray(shares > corrected * errors)
+
+
 def decision_level(n: float, channel: Channel, *, level: float = 0.95, cells: int = 1) -> float:
     """Return the share above which an estimate is called present (Currie 1968, L_C)."""
     z = float(stats.norm.isf((1 - level) / cells))

@@ -17,6 +17,7 @@ from estimator.debias import Channel, Floats
 from estimator.estimates import Estimate, Estimates
 from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
+from estimator.plausibility import FAKES, worst_move
 
 METHOD = (
     "inverted channel over the cohorts asked for a value; Wilson interval of the support count, "
@@ -97,12 +98,10 @@ def variance_reporters(share: Floats, asked: NDArray[np.int64], n: int, channel:
     return uncertainty.variance_reporters(share, asked, channel) + drawn
 
 
-def worst_shift(mechanism: DBitFlip, fakes: float = 0.01) -> float:
+def worst_shift(mechanism: DBitFlip, fakes: float = FAKES) -> float:
     """Return the most by which fakes can move one share, up or down.
 
     All of them join cohorts that are asked for it, where honest devices are only d/k of theirs.
     """
-    channel = Channel.of(mechanism)
     part = fakes / (fakes + (1 - fakes) * float(mechanism.asked))
-    up, down = (1 - channel.p_false) / channel.gap, channel.p_true / channel.gap
-    return part * max(up, down)
+    return worst_move(Channel.of(mechanism), part)

@@ -9,8 +9,9 @@ from estimator.debias import Floats
 from estimator.estimates import Estimate, Estimates
 from estimator.hadamard import walsh_hadamard
 from estimator.inversion.described import Described
-from estimator.inversion.matrix import entries_from
+from estimator.inversion.entries import Columns, entries_of
 from estimator.inversion.scores import Linear, of_moments
+from estimator.plausibility import FAKES
 
 METHOD = "Walsh-Hadamard transform of the counts; outer ends of normal and score interval"
 
@@ -24,10 +25,8 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         empty = tuple(Estimate(label) for label in metric.labels)
         return Estimates(n, epsilon, level, METHOD, empty)
     found = block_estimate(tally.counts.sum(axis=0), mechanism, n)
-    entries = entries_from(metric.labels, found, n, level)
-    # A fake sends an own cell, or one of the block's other half where a holder would count 1.
-    shift = 0.01 * (1 + float(mechanism.scale))
-    return Estimates(n, epsilon, level, METHOD, entries, worst_shift=shift)
+    entries = entries_of(metric.labels, Columns.stated(found, level), n)
+    return Estimates(n, epsilon, level, METHOD, entries, worst_shift=worst_shift(mechanism))
 
 
 def block_estimate(counts: ArrayLike, mechanism: BlockHadamardResponse, n: ArrayLike) -> Linear:
@@ -66,6 +65,14 @@ def variance_reporters(shares: Floats, mechanism: BlockHadamardResponse) -> Floa
     same, other = _squares(mechanism)
     square = mass * same + (1 - mass) * other
     return np.asarray(float(mechanism.scale) ** 2 * mechanism.half * square - shares)
+
+
+def worst_shift(mechanism: BlockHadamardResponse) -> float:
+    """Return the most by which FAKES of the reports can move a share.
+
+    A fake sends an own cell, or one of the block's other half where a holder would count 1.
+    """
+    return FAKES * (1 + float(mechanism.scale))
 
 
 def _squares(mechanism: BlockHadamardResponse) -> tuple[float, float]:

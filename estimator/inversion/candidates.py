@@ -31,15 +31,7 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         # The few cohorts of few reports may not tell apart what all of them do.
         predicted_standard_error(mechanism, metric.candidates, n)
         return nothing
-    cells = len(decoded.shares)
-    columns = Columns(
-        decoded.shares,
-        decoded.population,
-        decoded.reporters,
-        decoded.interval(level),
-        decoded.interval(level, cells),
-        decoded.significant(level, cells),
-    )
+    columns = Columns.stated(decoded, level)
     *entries, other = entries_of((*metric.candidates, None), columns, n)
     return Estimates(
         n,

@@ -24,6 +24,7 @@ from estimator.estimates import Estimate, Estimates, Quantile
 from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
 from estimator.inversion.likelihood import TOLERANCE, maximum_likelihood
+from estimator.plausibility import FAKES
 from estimator.quantiles import ADDED, quantiles
 
 METHOD = (
@@ -32,7 +33,6 @@ METHOD = (
 )
 
 REPLICATES = 200
-_FAKES = 0.01
 _MOST_ATTACKS = 64
 
 
@@ -188,7 +188,7 @@ def worst_shift(channel: Floats, counts: NDArray[np.int64], shares: Floats) -> f
     cells = len(counts)
     tried = np.unique(np.linspace(0, cells - 1, min(cells, _MOST_ATTACKS)).astype(np.int64))
     fakes = np.eye(cells)[tried] * counts.sum()
-    moved = maximum_likelihood(channel, (1 - _FAKES) * counts + _FAKES * fakes)
+    moved = maximum_likelihood(channel, (1 - FAKES) * counts + FAKES * fakes)
     return float(np.abs(moved - shares).max())
 
 

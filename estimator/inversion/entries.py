@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,19 @@ from estimator import uncertainty
 from estimator.consistency import simplex_projection
 from estimator.debias import Channel, Floats
 from estimator.estimates import Estimate
+
+
+class Stated(Protocol):
+    """Estimates that come with their errors, intervals and decisions: `Linear`, `Decoded`."""
+
+    @property
+    def shares(self) -> Floats: ...
+    @property
+    def population(self) -> Floats: ...
+    @property
+    def reporters(self) -> Floats: ...
+    def interval(self, level: float, cells: int = 1) -> tuple[Floats, Floats]: ...
+    def significant(self, level: float, cells: int) -> NDArray[np.bool_]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +55,18 @@ class Columns:
             uncertainty.interval(counts, n, channel, level=level),
             uncertainty.simultaneous_interval(counts, n, channel, level=level, cells=cells),
             uncertainty.significant(counts, n, channel, level=level, cells=cells),
+        )
+
+    @classmethod
+    def stated(cls, found: Stated, level: float) -> "Columns":
+        cells = len(found.shares)
+        return cls(
+            found.shares,
+            found.population,
+            found.reporters,
+            found.interval(level),
+            found.interval(level, cells),
+            found.significant(level, cells),
         )
 
     @classmethod

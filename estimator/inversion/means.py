@@ -12,13 +12,12 @@ from estimator import uncertainty
 from estimator.debias import Channel, Floats
 from estimator.estimates import Estimates, Mean
 from estimator.inversion.described import Described
+from estimator.plausibility import FAKES
 
 METHOD_OF_BITS = (
     "inverted channel; Wilson interval of the count of ones, mapped through the inverse"
 )
 METHOD_OF_CELLS = "mean of unbiased scores; normal interval"
-
-_FAKES = 0.01
 
 
 def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
@@ -31,14 +30,11 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         channel = Channel.of(mechanism)
         found = of_bits(counts[0], n, channel)
         low, high = uncertainty.interval(counts[0], n, channel, level=level)
-        farthest = (1 - channel.p_false) / channel.gap
     else:
         assert isinstance(mechanism, NumberGrid)
-        grid = Grid.of(mechanism)
-        found = of_cells(counts, grid)
+        found = of_cells(counts, Grid.of(mechanism))
         half = uncertainty.normal_quantile(level) * found.population
         low, high = found.part - half, found.part + half
-        farthest = float(grid.scores.max())
     lowest, width = float(metric.edges[0]), float(metric.edges[-1] - metric.edges[0])
     return Estimates(
         n,
@@ -46,7 +42,7 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         level,
         method,
         (),
-        worst_shift=_FAKES * farthest * width,
+        worst_shift=width * worst_shift(mechanism),
         mean=Mean(
             lowest + width * float(found.part),
             width * float(found.population),
@@ -54,6 +50,17 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
             (lowest + width * float(low), lowest + width * float(high)),
         ),
     )
+
+
+def worst_shift(mechanism: OneBitMean | NumberGrid) -> float:
+    """Return the most by which FAKES of the reports can move a mean, as a part of the range.
+
+    From the lowest mean, by the response with the highest score.
+    """
+    if isinstance(mechanism, OneBitMean):
+        channel = Channel.of(mechanism)
+        return FAKES * (1 - channel.p_false) / channel.gap
+    return FAKES * float(Grid.of(mechanism).scores.max())
 
 
 @dataclass(frozen=True, eq=False)

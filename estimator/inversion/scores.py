@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg, stats
+from scipy import linalg
 
 from client_sdk.mechanisms import Mechanism
 from estimator.debias import Floats
-from estimator.uncertainty import normal_quantile
+from estimator.plausibility import FAKES
+from estimator.uncertainty import normal_quantile, significant_by_normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +64,10 @@ class Linear:
         return np.minimum(low[0], self.shares - normal), np.maximum(high[1], self.shares + normal)
 
     def significant(self, level: float, cells: int) -> NDArray[np.bool_]:
-        """Return which targets are present: one-sided, at (1 - level) / cells.
-
-        The quantile is corrected for skewness (Cornish and Fisher 1937, first term).
-        """
-        z = float(stats.norm.isf((1 - level) / cells))
-        corrected = z + (z**2 - 1) * np.maximum(self.skewness, 0) / 6
-        return np.asarray(self.shares > corrected * self.population)
+        """Return which targets are present."""
+        return significant_by_normal(
+            self.shares, self.population, self.skewness, level=level, cells=cells
+        )
 
 
 def linear_estimate(
@@ -172,7 +170,7 @@ def unbiased_scores(rows: Floats) -> Floats:
     return np.asarray(linalg.solve(weighted @ rows.T, weighted, assume_a="pos"))
 
 
-def worst_shift_of(scores: Floats, fakes: float = 0.01) -> float:
+def worst_shift_of(scores: Floats, fakes: float = FAKES) -> float:
     """Return the most by which fakes can move one share, up or down (reference 17).
 
     Each of them sends the cell that serves it best, where an honest device moves the mean score

@@ -12,7 +12,6 @@ from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from aggregator.tally import Tally
 from client_sdk.mechanisms import HierarchicalHistogram
@@ -21,12 +20,11 @@ from estimator.debias import Channel, Floats
 from estimator.estimates import Estimate, Estimates, Quantile
 from estimator.inversion.described import Described
 from estimator.inversion.entries import Columns, entries_of
+from estimator.plausibility import FAKES
 from estimator.quantiles import quantiles, toward_ends
-from estimator.uncertainty import normal_quantile
+from estimator.uncertainty import normal_quantile, significant_by_normal
 
 METHOD = "weighted least squares over a tree's levels; outer ends of normal and Wilson interval"
-FAKES = 0.01
-"""Part of the reports that `worst_shift` takes for fakes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,13 +227,14 @@ def estimates(metric: Described, tally: Tally, level: float) -> Estimates:
         return Estimates(n, epsilon, level, METHOD, empty)
     found = Histogram.of(mechanism, tally)
     population, reporters = found.sums.errors(found.plausible)
+    skewness, cells = found.sums.skewness(found.plausible), len(found.leaves)
     columns = Columns(
         found.leaves,
         population,
         reporters,
         _interval(found, population, normal_quantile(level)),
-        _interval(found, population, normal_quantile(level, len(found.leaves))),
-        _significant(found, population, level),
+        _interval(found, population, normal_quantile(level, cells)),
+        significant_by_normal(found.leaves, population, skewness, level=level, cells=cells),
     )
     return Estimates(
         n,
@@ -265,13 +264,3 @@ def _interval(found: Histogram, population: Floats, z: float) -> tuple[Floats, F
     low, high = channel.invert(centre - half), channel.invert(centre + half)
     normal = z * population
     return np.minimum(low, found.leaves - normal), np.maximum(high, found.leaves + normal)
-
-
-def _significant(found: Histogram, population: Floats, level: float) -> NDArray[np.bool_]:
-    """Return which leaves are present: one-sided, at (1 - level) / leaves.
-
-    The normal quantile is corrected for skewness (Cornish and Fisher 1937, first term).
-    """
-    z = float(stats.norm.isf((1 - level) / len(found.leaves)))
-    skewness = np.maximum(found.sums.skewness(found.plausible), 0)
-    return np.asarray(found.leaves > (z + (z**2 - 1) * skewness / 6) * population)

@@ -34,8 +34,6 @@ from estimator.plausibility import worst_move, worst_shift
 from estimator.sketch_noise import sketch_of
 from estimator.uncertainty import collision_variance
 
-FAKES = 0.01
-
 
 class Unlisted(NamedTuple):
     """Strings that are held and that nobody listed; they collide with candidates.
@@ -72,7 +70,7 @@ def law_of(
     for kind, law in _LAWS:
         if isinstance(mechanism, kind):
             return law(mechanism)
-    return ShareLaw(worst_shift(mechanism, FAKES), Channel.of_values(mechanism))
+    return ShareLaw(worst_shift(mechanism), Channel.of_values(mechanism))
 
 
 def remembered_law(
@@ -99,12 +97,12 @@ def remembered_law(
         channel = Channel.from_probabilities(keep, together * keep + (1 - together) * leave)
     else:
         return None
-    return ShareLaw(worst_move(channel, FAKES), channel)
+    return ShareLaw(worst_move(channel), channel)
 
 
 def _of_asked(mechanism: Mechanism) -> Law:
     assert isinstance(mechanism, DBitFlip)
-    shift = asked_by_cohort.worst_shift(mechanism, FAKES)
+    shift = asked_by_cohort.worst_shift(mechanism)
     return ShareLaw(shift, Channel.of(mechanism), float(mechanism.asked))
 
 
@@ -120,7 +118,7 @@ def _of_matrix(mechanism: Mechanism) -> Law:
     def scaled(share: float) -> float:
         return float((1 - share) * others[worst] + share * second[worst, worst] - share**2)
 
-    return ShareLaw.of_variances(scaled, scores.worst_shift_of(found, FAKES))
+    return ShareLaw.of_variances(scaled, scores.worst_shift_of(found))
 
 
 def _of_blocks(mechanism: Mechanism) -> Law:
@@ -133,8 +131,7 @@ def _of_blocks(mechanism: Mechanism) -> Law:
         noise = blocks.variance_reporters(_held(domain, worst, share), mechanism)[worst]
         return float(noise) + share * (1 - share)
 
-    # A fake sends an own cell, or one of the block's other half where a holder would count 1.
-    return ShareLaw.of_variances(scaled, FAKES * (1 + float(mechanism.scale)))
+    return ShareLaw.of_variances(scaled, blocks.worst_shift(mechanism))
 
 
 def _of_tree(mechanism: Mechanism) -> Law:
@@ -171,11 +168,9 @@ def _of_mean(mechanism: Mechanism) -> Law:
         def of_bit(part: float) -> float:
             return float(uncertainty.variance_population(part, 1, channel))
 
-        # The worst shift as releases state it: from the lowest mean to a bit that is always set.
-        shift = FAKES * (1 - channel.p_false) / channel.gap
-        return MeanLaw(shift, mechanism.rare_variance, of_bit)
+        return MeanLaw(means.worst_shift(mechanism), mechanism.rare_variance, of_bit)
     assert isinstance(mechanism, NumberGrid)
-    grid, steps = means.Grid.of(mechanism), mechanism.steps
+    steps = mechanism.steps
 
     def of_grid(part: float) -> float:
         """Between two points: rounded up or down by chance, which adds its own variance."""
@@ -185,7 +180,7 @@ def _of_mean(mechanism: Mechanism) -> Law:
         noise = (1 - up) * mechanism.noise(below) + up * mechanism.noise(below + 1)
         return float((noise + up * (1 - up)) / steps**2)
 
-    return MeanLaw(FAKES * float(grid.scores.max()), mechanism.rare_variance, of_grid)
+    return MeanLaw(means.worst_shift(mechanism), mechanism.rare_variance, of_grid)
 
 
 def _of_strings(
@@ -219,7 +214,7 @@ def _of_strings(
         held[worst] = share
         return float(at(held)[0][worst])
 
-    shift = float(leaning.max()) * worst_move(channel, FAKES)
+    shift = float(leaning.max()) * worst_move(channel)
     return ShareLaw.of_variances(scaled, shift, endless * float(spread[worst]) / alone)
 
 

@@ -8,12 +8,13 @@ from typing import Literal
 
 from client_sdk.mechanisms import DBitFlip, HierarchicalHistogram, Mechanism, SquareWave
 from estimator.debias import Channel
+from estimator.plausibility import FAKES
 
 _OTHERWISE = (DBitFlip, HierarchicalHistogram, SquareWave)
 
 
 def shift_range_of(
-    mechanism: Mechanism, share: float, fakes: float = 0.01
+    mechanism: Mechanism, share: float, fakes: float = FAKES
 ) -> tuple[float, float] | None:
     """Return by how much fakes can move a value's estimate at a true share, down and up.
 
@@ -25,7 +26,7 @@ def shift_range_of(
     return shift_range(Channel.of_values(mechanism), share, fakes)
 
 
-def shift_range(channel: Channel, share: float, fakes: float = 0.01) -> tuple[float, float]:
+def shift_range(channel: Channel, share: float, fakes: float = FAKES) -> tuple[float, float]:
     """Return the same of a channel.
 
     Args:
@@ -42,7 +43,7 @@ def gain(
     kind: Literal["cell", "bits"],
     targets: int,
     share: float,
-    fakes: float = 0.01,
+    fakes: float = FAKES,
 ) -> float:
     """Return by how much fakes can raise the sum of several values' estimates.
 

@@ -15,8 +15,8 @@ from estimator.canary.utility import score
 from estimator.debias import Channel
 from estimator.estimate import estimate
 from estimator.estimates import Estimate
-from estimator.inversion.tree import FAKES, Histogram, fit, nodes_of
-from estimator.plausibility import popcount_law
+from estimator.inversion.tree import Histogram, fit, nodes_of
+from estimator.plausibility import FAKES, popcount_law
 from estimator.releases.release import compose
 from estimator.uncertainty import variance_population
 from tests.conformance.simulated import tallies
