@@ -77,19 +77,3 @@ def shares(tally: Tally, mechanism: Mechanism) -> Floats:
     if tally.n == 0:
         raise NoReports("the tally holds no reports")
     return Channel.of(mechanism).invert(tally.counts.sum(axis=0) / tally.n)
-
-
-def shares_by_cohort(tally: Tally, mechanism: Mechanism) -> tuple[NDArray[np.int64], Floats]:
-    """Estimate the share behind each cell, in each cohort that has reports.
-
-    Returns:
-        The numbers of those cohorts, ascending, and an array with one row for each of them.
-
-    Raises:
-        NoReports: No cohort has a report.
-    """
-    filled = np.flatnonzero(tally.reports)
-    if not filled.size:
-        raise NoReports("the tally holds no reports")
-    fractions = tally.counts[filled] / tally.reports[filled, None]
-    return filled.astype(np.int64), Channel.of(mechanism).invert(fractions)

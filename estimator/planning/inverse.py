@@ -20,8 +20,6 @@ LEAST_EPSILON, MOST_EPSILON = Decimal("0.01"), Decimal(20)
 _UP = Context(prec=3, rounding=ROUND_CEILING)
 _CLOSE = Decimal("1.002")
 
-Enough = Callable[[Choice], bool]
-
 
 @dataclass(frozen=True)
 class Target:

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from aggregator.tally import Tally
-from client_sdk.mechanisms import RandomizedResponse, Rappor, build
-from estimator.debias import Channel, shares, shares_by_cohort
+from client_sdk.mechanisms import RandomizedResponse, build
+from estimator.debias import Channel, shares
 from estimator.errors import NoReports
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())["frequency"]
@@ -103,18 +103,8 @@ def test_the_gap_is_exact_where_floats_cancel():
 
 def test_no_reports_is_an_error_and_not_a_number():
     mechanism = RandomizedResponse.from_epsilon(1)
-    for function in (shares, shares_by_cohort):
-        with pytest.raises(NoReports):
-            function(Tally.zero(mechanism), mechanism)
-
-
-def test_cohorts_without_reports_are_left_out():
-    mechanism = Rappor(4, 1, 3, f=0.5, p=0.25, q=0.75)
-    counts = np.array([[1, 2, 3, 4], [0, 0, 0, 0], [4, 4, 4, 4]])
-    cohorts, found = shares_by_cohort(Tally(np.array([8, 0, 8]), counts), mechanism)
-    assert cohorts.tolist() == [0, 2]
-    # p_true 0.625 and p_false 0.375: half of the reports is a share of 1/2.
-    assert found[1] == pytest.approx([0.5] * 4)
+    with pytest.raises(NoReports):
+        shares(Tally.zero(mechanism), mechanism)
 
 
 def test_equal_probabilities_cannot_be_inverted():
