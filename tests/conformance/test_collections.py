@@ -6,13 +6,10 @@ import pytest
 from client_sdk.mechanisms import build
 from estimator.debias import Channel
 from estimator.uncertainty import variance_population
-from tests.conformance.simulated import tallies
+from tests.conformance.simulated import COLLECTIONS, WITHIN, tallies
 
 SHARES = (0.5, 0.3, 0.15, 0.05, 0.0)
 N = 2000
-COLLECTIONS = 10_000
-WITHIN = 0.03
-"""The standard deviation of 10,000 draws is off by 0.7 % (one sigma): 3 % is more than four."""
 
 
 @pytest.mark.parametrize("name", ["multi_hot_unary", "padding_and_sampling"])

@@ -3,33 +3,20 @@
 import numpy as np
 import pytest
 
-from aggregator.batch import Candidate
-from aggregator.catalogue import Versions
-from aggregator.fold import summed
-from aggregator.group import Group
-from aggregator.intake import judge, parse
-from aggregator.tally import Tally
-from client_sdk import Registry, loads
+from client_sdk import loads
 from client_sdk.mechanisms import build
-from client_sdk.metric import Metric
-from client_sdk.pending import current_epoch
-from client_sdk.randomness import Coin
-from client_sdk.recorder import cohort_of_report
-from client_sdk.report import MAX_BATCH_REPORTS, Report, encode_batch, report_to_json
 from estimator.debias import Channel
 from estimator.estimate import estimate
 from estimator.inversion.hashed import supports
 from estimator.uncertainty import variance_population, variance_reporters
-from tests.conformance.simulated import channel_table, tallies
+from tests.conformance.real import report_of, tally_of
+from tests.conformance.simulated import COLLECTIONS, WITHIN, channel_table, tallies
 from tests.registries import registry as declared
 from tests.registries import theme
 
 NAMES = ["optimized_local_hashing", "binary_local_hashing", "hadamard_response"]
 SHARES = (0.5, 0.25, 0.15, 0.06, 0.04, 0.0, 0.0)
 N = 2000
-COLLECTIONS = 10_000
-WITHIN = 0.03
-"""The standard deviation of 10,000 draws is off by 0.7 % (one sigma): 3 % is more than four."""
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
@@ -73,38 +60,8 @@ def test_hash_functions_that_all_devices_share_leave_no_bias():
     assert found == pytest.approx(truth, abs=1e-12)
 
 
-NOW = 1_796_083_200.0  # 1 December 2026
 ANSWERS = [f"city {number}" for number in range(99)] + ["other"]
 HELD = {"city 0": 1500, "city 41": 900, "city 98": 450, "other": 150}
-
-
-def report_of(metric: Metric, answer: str) -> str:
-    """What a device makes of an answer, as the recorder and a fleet do."""
-    encoded, _ = metric.encode(answer)
-    coin = Coin()
-    cohort = cohort_of_report(b"secret", metric, coin)
-    permanent = metric.mechanism.permanent(encoded, cohort, coin)
-    response = metric.mechanism.instantaneous(permanent, coin)
-    epoch = current_epoch(metric, NOW)
-    report = Report(metric.name, metric.fingerprint, epoch, cohort, response)
-    return report_to_json(report, metric.mechanism)
-
-
-def tally_of(registry: Registry, reports: list[str]) -> Tally:
-    """What the server makes of uploads: intake, rows, and the fold's sums."""
-    versions = Versions.of([registry])
-    rows: dict[Group, list[bytes]] = {}
-    for start in range(0, len(reports), MAX_BATCH_REPORTS):
-        part = reports[start : start + MAX_BATCH_REPORTS]
-        batch = judge(parse(encode_batch("a" * 32, 1, "b" * 32, part)), versions, NOW)
-        for verdict in batch.verdicts:
-            assert isinstance(verdict, Candidate), verdict
-            rows.setdefault(verdict.group, []).append(verdict.row)
-    ((group, parts),) = rows.items()
-    table = np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), -1)
-    cohorts, sums = summed(group, table)
-    assert list(cohorts) == [0]
-    return Tally(sums[:, 0], sums[:, 1:])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +80,9 @@ def test_real_reports_come_back_as_the_truth(mechanism: str) -> None:
     registry = loads(text.replace('"@"', mechanism))
     metric = registry.metrics["theme"]
     answers = [answer for answer, n in HELD.items() for _ in range(n)]
-    found = estimate(metric, tally_of(registry, [report_of(metric, each) for each in answers]))
+    found = estimate(
+        metric, tally_of(registry, metric, [report_of(metric, each) for each in answers])
+    )
     assert [entry.value for entry in found.entries] == ANSWERS and found.n == 3000
     for entry in found.entries:
         assert isinstance(entry.value, str)

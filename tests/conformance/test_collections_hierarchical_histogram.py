@@ -11,13 +11,10 @@ from estimator.debias import Channel
 from estimator.inversion.cumulative import cumulative, cumulative_error, quantiles_of
 from estimator.inversion.tree import Sums, fit
 from estimator.quantiles import PARTS
-from tests.conformance.simulated import tallies
+from tests.conformance.simulated import COLLECTIONS, WITHIN, tallies
 
 SHARES = np.array([0.3, 0.0, 0.0, 0.05, 0.1, 0.25, 0.0, 0.02, 0.08, 0.0, 0.2])
 N = 3000
-COLLECTIONS = 10_000
-WITHIN = 0.03
-"""The standard deviation of 10,000 draws is off by 0.7 % (one sigma): 3 % is more than four."""
 
 
 def fixed_population(

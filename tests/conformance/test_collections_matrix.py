@@ -30,12 +30,10 @@ from estimator.inversion.scores import Linear, channel_rows, linear_estimate, un
 from estimator.plausibility import judge, popcount_law
 from estimator.releases.release import Channels
 from estimator.uncertainty import variance_population, variance_reporters
-from tests.conformance.simulated import tallies
+from tests.conformance.simulated import COLLECTIONS, WITHIN, tallies
 
 SHARES = (0.5, 0.3, 0.15, 0.05, 0.0)
 N = 2000
-COLLECTIONS = 10_000
-WITHIN = 0.03
 OPTIONS = [
     pytest.param("subset_selection", {}, id="subset"),
     pytest.param("subset_selection", {"size": 3}, id="subset-of-3"),

@@ -1,39 +1,27 @@
 """Remembered values: predicted errors against 10,000 simulated collections, and real devices."""
 
-import os
 from decimal import Decimal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aggregator.batch import Candidate
-from aggregator.catalogue import Versions
-from aggregator.fold import summed
-from aggregator.group import Group
-from aggregator.intake import judge, parse
 from aggregator.tally import Tally
-from client_sdk import Registry, loads
+from client_sdk import loads
 from client_sdk.mechanisms import DBitFlip, Loloha, Mechanism, build
-from client_sdk.metric import Metric
-from client_sdk.pending import current_epoch
-from client_sdk.randomness import Coin
-from client_sdk.recorder import cohort_of_report, permanent_response
-from client_sdk.report import MAX_BATCH_REPORTS, Report, encode_batch, report_to_json
+from client_sdk.recorder import permanent_response
 from estimator import uncertainty
 from estimator.debias import Channel, Floats
 from estimator.estimate import estimate
 from estimator.inversion import asked_by_cohort, hashed
 from estimator.releases.release import Privacy
-from tests.conformance.simulated import channel_table, tallies
+from tests.conformance.real import report_of, tally_of
+from tests.conformance.simulated import COLLECTIONS, WITHIN, channel_table, tallies
 
 Counts = NDArray[np.int64]
 
 SHARES = (0.45, 0.25, 0.15, 0.1, 0.05, 0.0, 0.0)
 N = 2000
-COLLECTIONS = 10_000
-WITHIN = 0.03
-"""The standard deviation of 10,000 draws is off by 0.7 % (one sigma): 3 % is more than four."""
 
 STAGED = [
     "memoized_symmetric_unary",
@@ -154,7 +142,6 @@ def test_fakes_join_the_cohorts_that_are_asked_for_a_value() -> None:
 
 # From a file to estimates
 
-NOW = 1_796_083_200.0  # 1 December 2026
 HELD = {"red": 1400, "blue": 900, "green": 500, "grey": 200}
 
 
@@ -169,36 +156,6 @@ def declared(mechanism: str, epsilon: float, permanent: float, memories: int = 2
         + (f"mechanism = {mechanism}\n" if mechanism else "")
         + f"memoize = {{ epsilon_permanent = {permanent}, distinct_values = {memories} }}\n"
     )
-
-
-def report_of(metric: Metric, answer: object) -> str:
-    """What a new device makes of an answer, as the recorder and a fleet do."""
-    encoded, _ = metric.encode(answer)
-    secret, coin = os.urandom(32), Coin()
-    cohort = cohort_of_report(secret, metric, coin)
-    permanent = permanent_response(secret, metric, encoded, cohort)
-    response = metric.mechanism.instantaneous(permanent, coin)
-    epoch = current_epoch(metric, NOW)
-    report = Report(metric.name, metric.fingerprint, epoch, cohort, response)
-    return report_to_json(report, metric.mechanism)
-
-
-def tally_of(registry: Registry, metric: Metric, reports: list[str]) -> Tally:
-    """What the server makes of uploads: intake, rows, and the fold's sums."""
-    versions = Versions.of([registry])
-    rows: dict[Group, list[bytes]] = {}
-    for start in range(0, len(reports), MAX_BATCH_REPORTS):
-        part = reports[start : start + MAX_BATCH_REPORTS]
-        batch = judge(parse(encode_batch("a" * 32, 1, "b" * 32, part)), versions, NOW)
-        for verdict in batch.verdicts:
-            assert isinstance(verdict, Candidate), verdict
-            rows.setdefault(verdict.group, []).append(verdict.row)
-    ((group, parts),) = rows.items()
-    table = np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), -1)
-    cohorts, sums = summed(group, table)
-    tally = Tally.zero(metric.mechanism)
-    tally.reports[cohorts], tally.counts[cohorts] = sums[:, 0], sums[:, 1:]
-    return tally
 
 
 @pytest.mark.parametrize(

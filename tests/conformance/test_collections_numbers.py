@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from client_sdk.mechanisms import POSITIONS, Mechanism, NumberGrid, OneBitMean, SquareWave, build
 from estimator.debias import Channel, Floats
 from estimator.inversion import distribution, means
-from tests.conformance.simulated import channel_table, tallies
+from tests.conformance.simulated import COLLECTIONS, WITHIN, channel_table, tallies
 
 PARTS = (0.0, 0.19, 0.5, 0.73, 1.0)
 PLACES = [round(part * POSITIONS) for part in PARTS]
 SHARES = (0.3, 0.3, 0.2, 0.15, 0.05)
 MEAN = float(np.dot(PARTS, SHARES))
 N = 2000
-COLLECTIONS = 10_000
-WITHIN = 0.03
 
 MECHANISMS = [
     build("one_bit_mean", epsilon=1),

@@ -23,13 +23,10 @@ from estimator.decode import decode, design_for, predicted_standard_error
 from estimator.hadamard import walsh_hadamard
 from estimator.least_squares import Design, moments, solve
 from estimator.sketch_noise import sketch_of
-from tests.conformance.simulated import channel_table, tallies
+from tests.conformance.simulated import COLLECTIONS, WITHIN, channel_table, tallies
 
 Sketching = CountMeanSketch | HadamardCountMeanSketch
 
-COLLECTIONS = 10_000
-WITHIN = 0.03
-"""The standard deviation of 10,000 draws is off by 0.7 % (one sigma): 3 % is more than four."""
 SMALL = [
     pytest.param(CountMeanSketch.from_epsilon(16, 4, 2), id="cms"),
     pytest.param(HadamardCountMeanSketch.from_epsilon(16, 4, 2), id="hcms"),
