@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from client_sdk.declaration.values import ORDERED
 from client_sdk.epochs import epoch_of
 from client_sdk.mechanisms import (
     CountMeanSketch,
@@ -211,7 +212,7 @@ def _averaged_error(metric: Metric, devices: float) -> float | None:
 
 def _range_error(metric: Metric, n: float) -> float | None:
     mechanism, values = metric.mechanism, len(metric.labels)
-    if metric.type not in ("ordinal", "number") or not values:
+    if metric.type not in ORDERED or not values:
         return None
     even = np.full(values, 1 / values)
     if isinstance(mechanism, HierarchicalHistogram):

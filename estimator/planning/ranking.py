@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from client_sdk.declaration.values import ORDERED
 from client_sdk.errors import RegistryError
 from client_sdk.mechanisms import CATALOGUE
 from client_sdk.metric import Metric
@@ -153,7 +154,7 @@ def _takes(name: str, question: Question) -> bool:
     if name == "randomized_response" and question.listed != 2:
         return False
     encodes = {"string": "string", "multi_select": "several"}.get(question.type, "one")
-    ordered = question.type in ("ordinal", "number")
+    ordered = question.type in ORDERED
     return kind.encodes == encodes and (ordered or not kind.ordered)
 
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from client_sdk import load
 from client_sdk.epochs import LENGTHS
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked = parser.add_argument_group("what is asked")
     asked.add_argument(
         "--type",
-        choices=("boolean", "category", "ordinal", "number", "string", "multi_select"),
+        choices=get_args(MetricType),
         help="by default what the options below say; without them boolean",
     )
     asked.add_argument("--values", type=int, metavar="K", help="number of values of a list")
