@@ -11,43 +11,31 @@ For a histogram alone generalized randomized response is more exact; this is for
 forgives a near miss (versions, sizes, levels). An estimate inverts the whole matrix.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Context, Decimal, localcontext
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 from client_sdk.errors import OptionError, ParameterError
 from client_sdk.hashing import sha256
 from client_sdk.mechanisms.base import Mechanism, Value, require_domain, require_index
 from client_sdk.mechanisms.declared import Declared
-from client_sdk.mechanisms.thresholds import Real, checked_epsilon, exact, log_ratio, probability
+from client_sdk.mechanisms.exponential_scale import Thresholds, largest_loss, solve
+from client_sdk.mechanisms.thresholds import Real, checked_epsilon, log_ratio, probability
+from client_sdk.mechanisms.utility import (
+    MOST_TABLE_VALUES,
+    Utility,
+    checked_utility,
+    distance,
+    readable,
+    sensitivity,
+)
 from client_sdk.randomness import ONE, Coin
 
 MOST_VALUES = 256
-MOST_TABLE_VALUES = 64
-"""Of a domain with a written utility; its channel takes a device a tenth of a second to solve."""
 WORST_CONDITION = 1e7
 """Largest condition number (in the row-sum norm) of a channel that is inverted."""
-_PRECISE = Context(prec=60)
-_UNIT = 10**60
-_SMALLEST, _LARGEST = Decimal("1e-9"), Decimal(10**9)
-_STEPS = 24
-_CLOSE = Decimal("1e-15")
-
-Utility = tuple[tuple[Fraction | int, ...], ...]
-"""u(x, y), row x, square."""
-Thresholds = tuple[tuple[int, ...], ...]
-"""P(y|x) out of 2**64, row x; each at least 1, each row adding up to 2**64."""
-
-
-class Loss(NamedTuple):
-    """The largest ratio of one response's probabilities, and two values that have it."""
-
-    ratio: Fraction
-    likely: int
-    unlikely: int
 
 
 class Exponential(Mechanism):
@@ -116,9 +104,8 @@ class Exponential(Mechanism):
         change = sensitivity(utility)
         if change == 0:
             rule = "must differ between inputs: its rows are all the same"
-            raise OptionError("utility", rule, _readable(utility))
-        first = _PRECISE.divide(asked, _decimal(2 * change))
-        found = solve(utility, first, asked, rescale)
+            raise OptionError("utility", rule, readable(utility))
+        found = solve(utility, change, asked, rescale)
         mechanism = cls(found)
         worst = _condition(found) if _is_written(utility) else _condition_of_distance(found)
         if worst > WORST_CONDITION:
@@ -165,117 +152,6 @@ class Exponential(Mechanism):
         return {"domain": self.cells, "law": law}
 
 
-def distance(domain: int) -> Utility:
-    """Return u(x, y) = -|x - y|."""
-    return tuple(tuple(-abs(x - y) for y in range(domain)) for x in range(domain))
-
-
-def checked_utility(written: Any, domain: int) -> Utility:
-    """Return the utility that a file writes as a list of rows.
-
-    Raises:
-        OptionError: It is no square table of numbers that fits the domain.
-    """
-    if domain > MOST_TABLE_VALUES:
-        raise OptionError(
-            "utility", f'must be "distance" above {MOST_TABLE_VALUES} values', f"{domain} values"
-        )
-    rows = written if isinstance(written, list) else []
-    if len(rows) != domain or not all(isinstance(r, list) and len(r) == domain for r in rows):
-        rule = f'must be "distance" or {domain} rows of {domain} numbers, one per response'
-        raise OptionError("utility", rule, written)
-    return tuple(tuple(_entry(number) for number in row) for row in rows)
-
-
-def sensitivity(utility: Utility) -> Fraction:
-    """Return Delta, the most by which one response's utility changes with the input."""
-    return Fraction(max(max(column) - min(column) for column in zip(*utility, strict=True)))
-
-
-def largest_loss(thresholds: Thresholds) -> Loss:
-    """Return the exact loss of a channel as a ratio, with values that attain it."""
-    worst = Loss(Fraction(1), 0, 1)
-    for column in zip(*thresholds, strict=True):
-        high, low = max(column), min(column)
-        if high * worst.ratio.denominator > low * worst.ratio.numerator:
-            worst = Loss(Fraction(high, low), column.index(high), column.index(low))
-    return worst
-
-
-def solve(utility: Utility, first: Decimal, epsilon: Decimal, rescale: bool) -> Thresholds:
-    """Return the channel of the largest scale found whose exact loss is at most `epsilon`.
-
-    Args:
-        utility: u(x, y), row x.
-        first: eps/(2 Delta): it loses at most epsilon, but for the rounding of tiny thresholds.
-        epsilon: Asked loss.
-        rescale: Whether to go above `first`.
-    """
-    # The largest of each row is taken off, so that no power overflows.
-    parts = [[each - max(row) for each in row] for row in utility]
-    place = {part: index for index, part in enumerate({part for row in parts for part in row})}
-    places = [[place[part] for part in row] for row in parts]
-    exponents = [_decimal(Fraction(part)) for part in place]
-
-    def at(scale: Decimal) -> tuple[Thresholds, Decimal]:
-        with localcontext(_PRECISE):
-            weights = [int((scale * exponent).exp() * _UNIT) for exponent in exponents]
-        rows = tuple(_rounded([weights[index] for index in row]) for row in places)
-        loss = log_ratio(largest_loss(rows).ratio, Fraction(1))
-        return rows, _PRECISE.subtract(loss, epsilon)
-
-    low, high = first, first
-    rows, over = at(first)
-    if over <= 0 and not rescale:
-        return rows
-    best, below, above = rows, over, over
-    with localcontext(_PRECISE):
-        while above <= 0:
-            low, below, best = high, above, rows
-            high *= 2
-            if high > 64 * first:
-                rule = "must let responses tell inputs apart: its rows differ by constants only"
-                raise OptionError("utility", rule, _readable(utility))
-            rows, above = at(high)
-        while below > 0:
-            high, above = low, below
-            low /= 2
-            best, below = at(low)
-        return _between(at, (low, below), (high, above), best)
-
-
-def _between(
-    at: Callable[[Decimal], tuple[Thresholds, Decimal]],
-    lower: tuple[Decimal, Decimal],
-    upper: tuple[Decimal, Decimal],
-    best: Thresholds,
-) -> Thresholds:
-    """Close in on the scale of no excess: false position, bisection where that is slow."""
-    (low, below), (high, above) = lower, upper
-    for step in range(_STEPS):
-        if -below < _CLOSE:
-            break
-        # Aimed a little below, so that the lower end moves too.
-        part = below / (below - above) if step % 3 else Decimal("0.5")
-        middle = low + (high - low) * part - (_CLOSE / 4 * high if step % 3 == 2 else 0)
-        if not low < middle < high:
-            middle = (low + high) / 2
-        rows, over = at(middle)
-        if over <= 0:
-            low, below, best = middle, over, rows
-        else:
-            high, above = middle, over
-    return best
-
-
-def _rounded(weights: list[int]) -> tuple[int, ...]:
-    """Return thresholds in proportion to weights: all rounded up, the largest takes the rest."""
-    total = sum(weights)
-    row = [max(1, -(-weight * ONE // total)) for weight in weights]
-    row[weights.index(max(weights))] -= sum(row) - ONE
-    return tuple(row)
-
-
 def _is_written(utility: Utility) -> bool:
     return len(utility) <= MOST_TABLE_VALUES
 
@@ -313,21 +189,3 @@ def inverted(rows: list[list[float]]) -> list[list[float]]:
                 factor = row[i]
                 both[k] = [a - factor * b for a, b in zip(row, lead, strict=True)]
     return [row[size:] for row in both]
-
-
-def _entry(number: Any) -> Fraction:
-    if isinstance(number, bool) or not isinstance(number, int | float | Decimal):
-        raise OptionError("utility", "must hold numbers only", number)
-    size = Decimal(number).copy_abs()
-    # Exact arithmetic on 1e999999 would not end.
-    if not (size.is_finite() and (size == 0 or _SMALLEST <= size <= _LARGEST)):
-        raise OptionError("utility", "must hold 0 or numbers of size 1e-9 to 1e9", number)
-    return exact(number)
-
-
-def _readable(utility: Utility) -> list[list[float]]:
-    return [[float(number) for number in row] for row in utility]
-
-
-def _decimal(part: Fraction) -> Decimal:
-    return _PRECISE.divide(Decimal(part.numerator), Decimal(part.denominator))

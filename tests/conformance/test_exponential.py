@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from client_sdk.audit import audit, law
 from client_sdk.errors import OptionError, ParameterError, RegistryError
 from client_sdk.mechanisms import Exponential, build
-from client_sdk.mechanisms.exponential import checked_utility, inverted, sensitivity
+from client_sdk.mechanisms.exponential import inverted
+from client_sdk.mechanisms.utility import checked_utility, sensitivity
 from client_sdk.randomness import ONE, Coin
 from client_sdk.registry import loads
 from estimator.document import parse

@@ -1,7 +1,7 @@
 """Near misses are likelier than far ones: cases for the exact audit."""
 
 from client_sdk.mechanisms import Exponential
-from client_sdk.mechanisms.exponential import checked_utility
+from client_sdk.mechanisms.utility import checked_utility
 from tests.conformance.exact import Case
 
 LOPSIDED = checked_utility([[3, 2, 0], [0, 5, 1], [1, 1, 1]], 3)
