@@ -1,4 +1,4 @@
-"""What the benchmarks against peers share: an interpreter with a peer's pins, and tables."""
+"""What benchmarks share: tables, the machine they ran on, an interpreter with a peer's pins."""
 
 import os
 import platform

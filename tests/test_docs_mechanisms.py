@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, log2
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +26,7 @@ from client_sdk.mechanisms import (
 from estimator.estimate import estimate
 from estimator.estimates import Estimates
 from estimator.inversion import distribution
+from estimator.planning.figures import bits_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "mechanisms.md").read_text()
@@ -86,13 +86,6 @@ def table(title: str) -> list[str]:
     return found[1].splitlines()[2:]
 
 
-def size_of(mechanism: Mechanism) -> int:
-    """Return the bits of a response and its cohort."""
-    if mechanism.kind == "cell":
-        return ceil(log2(mechanism.cells * mechanism.cohorts))
-    return mechanism.cells + ceil(log2(mechanism.cohorts))
-
-
 def expected(mechanism: Mechanism, edges: tuple[Decimal, ...] = ()) -> Estimates:
     """Return what is estimated where all values are held alike and noise is as expected."""
     n = 100_000 // mechanism.cohorts
@@ -137,7 +130,7 @@ def test_the_table_of_rare_values_is_that_of_the_code(name: str) -> None:
     built = [build(name, **fields(name, epsilon)) for epsilon in EPSILONS]
     one = built[EPSILONS.index("1")]
     variances = [f"{mechanism.rare_variance:.3g}" for mechanism in built]
-    cells = [f"`{name}`", what_for(name), str(size_of(one)), *variances, f"{shift(one):.2g} %"]
+    cells = [f"`{name}`", what_for(name), str(bits_of(one)), *variances, f"{shift(one):.2g} %"]
     row = f"| {' | '.join(cells)} |"
     assert row in table("rare values"), row
 

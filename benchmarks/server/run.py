@@ -17,8 +17,6 @@ fold         reports/s that one fold worker adds up afterwards
 """
 
 import argparse
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -41,6 +39,7 @@ from aggregator.keyring.keys import Keys  # noqa: E402
 from aggregator.machine.embedded import EmbeddedServer  # noqa: E402
 from aggregator.settings import ServerSettings  # noqa: E402
 from aggregator.store import Store  # noqa: E402
+from benchmarks.peers import line, machine  # noqa: E402
 from sottovoce.system import free_port  # noqa: E402
 
 HEADER = (
@@ -146,19 +145,6 @@ def prepared(
             Catalogue(store).register(registry(today).text)
             yield settings, store, keys
             store.close()
-
-
-def line(cells: list[str] | tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def machine() -> str:
-    """Return what the figures depend on most."""
-    load, _, _ = os.getloadavg()
-    return (
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, load {load:.1f} at the start"
-    )
 
 
 if __name__ == "__main__":

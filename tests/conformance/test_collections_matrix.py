@@ -192,7 +192,6 @@ def test_one_report_gives_estimates_with_errors(written: str) -> None:
 
 @pytest.mark.parametrize("written", WRITTEN)
 def test_a_value_that_is_none_is_refused_and_not_counted_as_another(written: str) -> None:
-    """Trap 18 of ldp_libraries."""
     for value in (-1, 5):
         with pytest.raises(ParameterError, match=r"value must be an index in 0\.\.4"):
             metric_of(written).mechanism.permanent(value, 0, Coin())

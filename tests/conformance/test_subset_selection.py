@@ -121,7 +121,7 @@ class Listed(SubsetSelection):
 
 
 class TruthFirst(Listed):
-    """Trap 1 of ldp_libraries: multi-freq-ldpy lists the true value first."""
+    """As multi-freq-ldpy does: the true value is listed first."""
 
     def listed(self, members: list[int], value: int) -> int:
         return super().listed(sorted(members, key=lambda member: member != value), value)

@@ -165,7 +165,7 @@ def subset(value: int, true_first: bool) -> Callable[[int], Rows]:
 
 
 def test_a_subset_that_lists_the_truth_first_is_caught_and_a_sorted_one_is_not():
-    # Trap 1 of ldp_libraries.md: ln ratio 4.60 where 1 was asked for.
+    # As multi-freq-ldpy does: ln ratio 4.60 where 1 was asked for.
     broken = lower_bound(subset(7, True), subset(8, True), 10_000, SURE)
     assert 3 < broken.epsilon <= 4.61
     assert lower_bound(subset(7, False), subset(8, False), 10_000, SURE).epsilon <= 1
@@ -246,7 +246,7 @@ def redrawn(self: Recorder, connection: object, metric: Metric, value: str, coho
 
 @pytest.mark.slow
 def test_a_permanent_response_redrawn_on_each_report_is_caught(registry, monkeypatch):
-    # The real recorder with one method broken; trap 2 of ldp_libraries.md.
+    # The real recorder with one method broken.
     monkeypatch.setattr(Recorder, "_remembered", redrawn)
     monkeypatch.setattr(real_reports, "REPORTS_OF_ONE_VALUE", 128)
     metric = registry.metrics["home_page"]
