@@ -16,19 +16,19 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 from aggregator.batch import Batch, Candidate
 from aggregator.catalogue import Versions
 from aggregator.terms import Terms
+from client_sdk.mechanisms.base import MOST_BITS, MOST_CELLS, MOST_COHORTS
 from client_sdk.report import FORMAT_VERSION, MAX_BATCH_BYTES, MAX_BATCH_REPORTS, RefusalReason
 
 MOST_SEQUENCE = 2**32 - 1
 MOST_EPOCH = 90_000
 """The year 2216 in days; as months still within the calendar's four digits of the year."""
 CLOCK_TOLERANCE_SECONDS = 600.0
-_MOST_COHORT = _MOST_CELL = 65_535
 _DIGEST_BYTES = 16
 
 _NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 _HEX_16 = re.compile(r"[0-9a-f]{16}")
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
-_HEX_RESPONSE = re.compile(r"[0-9a-f]{1,1024}")
+_HEX_RESPONSE = re.compile(rf"[0-9a-f]{{1,{MOST_BITS // 4}}}")
 _BATCH_KEYS = dict.fromkeys(("version", "device", "sequence", "nonce", "reports"))
 _ERASURE_KEYS = dict.fromkeys(("version", "device", "nonce"))
 _REPORT_KEYS = dict.fromkeys(("metric", "fingerprint", "epoch", "cohort", "response"))
@@ -205,12 +205,12 @@ def _sent_report(value: object) -> SentReport:
     if isinstance(response, str):
         _text(response, "response", _HEX_RESPONSE, "lower-case hex digits")
     else:
-        _integer(response, "response", 0, _MOST_CELL)
+        _integer(response, "response", 0, MOST_CELLS - 1)
     return SentReport(
         _text(report["metric"], "metric", _NAME, "the name of a metric"),
         _text(report["fingerprint"], "fingerprint", _HEX_16, "16 lower-case hex digits"),
         _integer(report["epoch"], "epoch", 0, MOST_EPOCH),
-        _integer(report["cohort"], "cohort", 0, _MOST_COHORT),
+        _integer(report["cohort"], "cohort", 0, MOST_COHORTS - 1),
         response,
     )
 

@@ -31,7 +31,6 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """What a metric of each type must have, and may have."""
 MOST_COUNT = 2**53 - 1
 """Above this JSON numbers are no longer exact everywhere."""
-MOST_COHORTS = 65536
 MOST_DIGITS = 100
 
 

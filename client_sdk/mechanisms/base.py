@@ -28,6 +28,11 @@ place of a number in its range, 0 to POSITIONS; a string."""
 POSITIONS = 1 << 32
 """Steps of a range. A number is rounded to the nearest: at most 2**-33 of the range away."""
 
+MOST_COHORTS = MOST_CELLS = 65536
+"""What a report can name: so many cohorts, and so many cells if a response is one of them."""
+MOST_BITS = 4096
+"""Cells of a response that is a bit vector."""
+
 
 class Mechanism(ABC):
     """A randomizer with its exact channel.

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import ParameterError
-from client_sdk.mechanisms.base import Mechanism, Value
+from client_sdk.mechanisms.base import MOST_BITS, MOST_COHORTS, Mechanism, Value
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.string_hashing import SKETCH, hash_words, place
 from client_sdk.mechanisms.thresholds import (
@@ -31,8 +31,6 @@ from client_sdk.mechanisms.thresholds import (
 )
 from client_sdk.randomness import ONE, Coin
 
-MOST_CELLS = 4096
-MOST_ROWS = 65536
 MOST_COUNTERS = 1 << 24
 """Of a whole sketch, all rows together: 64 MB in the store, a few times that to estimate."""
 
@@ -52,10 +50,10 @@ class CountMeanSketch(Mechanism):
     domain = None
 
     def __init__(self, cells: int, hashes: int, kept: int) -> None:
-        if not 2 <= cells <= MOST_CELLS:
-            raise ParameterError(f"cells must lie in 2..{MOST_CELLS}, got cells={cells}")
-        if not 1 <= hashes <= MOST_ROWS:
-            raise ParameterError(f"hashes must lie in 1..{MOST_ROWS}, got hashes={hashes}")
+        if not 2 <= cells <= MOST_BITS:
+            raise ParameterError(f"cells must lie in 2..{MOST_BITS}, got cells={cells}")
+        if not 1 <= hashes <= MOST_COHORTS:
+            raise ParameterError(f"hashes must lie in 1..{MOST_COHORTS}, got hashes={hashes}")
         if cells * hashes > MOST_COUNTERS:
             raise ParameterError(
                 f"cells * hashes must not exceed {MOST_COUNTERS}, got {cells} * {hashes}"
@@ -77,8 +75,8 @@ class CountMeanSketch(Mechanism):
         if declared.domain is not None:
             raise ParameterError(f"{cls.name} is for strings, not for a closed list of values")
         return cls.from_epsilon(
-            declared.integer("cells", 2, MOST_CELLS, 256),
-            declared.integer("hashes", 1, MOST_ROWS, 64),
+            declared.integer("cells", 2, MOST_BITS, 256),
+            declared.integer("hashes", 1, MOST_COHORTS, 64),
             declared.once(),
         )
 

@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import OptionError, ParameterError
-from client_sdk.mechanisms.base import Mechanism, Value, require_domain
+from client_sdk.mechanisms.base import MOST_BITS, MOST_COHORTS, Mechanism, Value, require_domain
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
     INFINITE,
@@ -38,7 +38,6 @@ from client_sdk.mechanisms.thresholds import (
 )
 from client_sdk.randomness import ONE, Coin
 
-MOST_BITS = 4096
 USUAL_BITS = 4
 
 
@@ -58,8 +57,10 @@ class DBitFlip(Mechanism):
 
     def __init__(self, domain: int, bits: int, one_if_own: int, one_if_other: int) -> None:
         self.domain: int = require_domain(domain)
-        if domain > 65536:
-            raise ParameterError(f"domain must have at most 65536 values, got domain={domain}")
+        if domain > MOST_COHORTS:
+            raise ParameterError(
+                f"domain must have at most {MOST_COHORTS} values, got domain={domain}"
+            )
         if not 1 <= bits <= min(domain, MOST_BITS):
             raise ParameterError(
                 f"bits must lie in 1..{min(domain, MOST_BITS)}, as there are {domain} values, "

@@ -18,8 +18,8 @@ from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import OptionError, ParameterError
-from client_sdk.mechanisms.base import Mechanism, Value
-from client_sdk.mechanisms.count_mean_sketch import MOST_COUNTERS, MOST_ROWS
+from client_sdk.mechanisms.base import MOST_CELLS, MOST_COHORTS, Mechanism, Value
+from client_sdk.mechanisms.count_mean_sketch import MOST_COUNTERS
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.string_hashing import SKETCH, hash_words, place
 from client_sdk.mechanisms.thresholds import (
@@ -32,7 +32,8 @@ from client_sdk.mechanisms.thresholds import (
 )
 from client_sdk.randomness import ONE, Coin
 
-MOST_PLACES = 32768
+MOST_PLACES = MOST_CELLS // 2
+"""Each column has two cells."""
 
 
 class HadamardCountMeanSketch(Mechanism):
@@ -55,8 +56,8 @@ class HadamardCountMeanSketch(Mechanism):
             raise ParameterError(
                 f"cells must be a power of two in 2..{MOST_PLACES}, got cells={places}"
             )
-        if not 1 <= hashes <= MOST_ROWS:
-            raise ParameterError(f"hashes must lie in 1..{MOST_ROWS}, got hashes={hashes}")
+        if not 1 <= hashes <= MOST_COHORTS:
+            raise ParameterError(f"hashes must lie in 1..{MOST_COHORTS}, got hashes={hashes}")
         if 2 * places * hashes > MOST_COUNTERS:
             raise ParameterError(
                 f"cells * hashes must not exceed {MOST_COUNTERS // 2}, got {places} * {hashes}"
@@ -82,7 +83,7 @@ class HadamardCountMeanSketch(Mechanism):
         places = declared.integer("cells", 2, MOST_PLACES, 256)
         if places & places - 1:
             raise OptionError("cells", "must be a power of two", places)
-        hashes = declared.integer("hashes", 1, MOST_ROWS, 64)
+        hashes = declared.integer("hashes", 1, MOST_COHORTS, 64)
         return cls.from_epsilon(places, hashes, declared.once())
 
     @classmethod

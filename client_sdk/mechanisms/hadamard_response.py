@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import ParameterError
-from client_sdk.mechanisms.base import Mechanism, Value, require_domain, require_index
+from client_sdk.mechanisms.base import MOST_CELLS, Mechanism, Value, require_domain, require_index
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.thresholds import (
     Real,
@@ -27,8 +27,8 @@ from client_sdk.mechanisms.thresholds import (
 )
 from client_sdk.randomness import ONE, Coin
 
-MOST_VALUES = 32767
-"""So many have rows in a matrix of 32768 columns, of which each has two counters."""
+MOST_VALUES = MOST_CELLS // 2 - 1
+"""Each column has two cells, and the first row is nobody's."""
 
 
 class HadamardResponse(Mechanism):

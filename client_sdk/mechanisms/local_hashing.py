@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import OptionError, ParameterError
-from client_sdk.mechanisms.base import Mechanism, Value, require_domain, require_index
+from client_sdk.mechanisms.base import MOST_CELLS, Mechanism, Value, require_domain, require_index
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.linear_hashing import LinearHashing, admissible, admissible_from
 from client_sdk.mechanisms.thresholds import (
@@ -28,9 +28,6 @@ from client_sdk.mechanisms.thresholds import (
     probability,
 )
 from client_sdk.randomness import ONE, Coin
-
-MOST_CELLS = 65536
-"""Seeds times cells of each: so many counters a metric may have."""
 
 
 class LocalHashing(Mechanism):

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import OptionError, ParameterError
-from client_sdk.mechanisms.base import Value, require_domain, require_index
+from client_sdk.mechanisms.base import MOST_COHORTS, Value, require_domain, require_index
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.linear_hashing import LinearHashing, admissible, admissible_from
 from client_sdk.mechanisms.memoized_generalized_randomized_response import MemoizedCells
@@ -28,7 +28,6 @@ from client_sdk.mechanisms.thresholds import Real, exponential
 from client_sdk.mechanisms.two_stage import CellStages, both_epsilons, checked_epsilons
 
 MOST_HASH_CELLS = 256
-MOST_HASH_FUNCTIONS = 65536
 
 
 class Loloha(MemoizedCells):
@@ -47,10 +46,10 @@ class Loloha(MemoizedCells):
         self.domain: int = require_domain(domain)
         self.hashing = LinearHashing(domain, cells)
         self.cohorts = self.hashing.seeds
-        if cells > MOST_HASH_CELLS or self.cohorts > MOST_HASH_FUNCTIONS:
+        if cells > MOST_HASH_CELLS or self.cohorts > MOST_COHORTS:
             raise ParameterError(
                 f"cells must be at most {MOST_HASH_CELLS}, and hash functions at most "
-                f"{MOST_HASH_FUNCTIONS}, got cells={cells}, which need {self.cohorts} functions"
+                f"{MOST_COHORTS}, got cells={cells}, which need {self.cohorts} functions"
             )
         super().__init__(cells, keep, keep_again)
 

@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Self
 
-from client_sdk.mechanisms.base import POSITIONS, Value
+from client_sdk.mechanisms.base import MOST_CELLS, POSITIONS, Value
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.number_grid import NumberGrid
 from client_sdk.mechanisms.sliding_window import SlidingWindow, keeping
 from client_sdk.mechanisms.thresholds import Real, checked_epsilon, exponential, part
 
-MOST_STEPS = 32768
-"""A window is at most as wide as the range, so that there are at most 65536 cells."""
+MOST_STEPS = MOST_CELLS // 2
+"""A window is at most as wide as the range."""
 _FEWEST_BY_DEFAULT, _MOST_BY_DEFAULT = 32, 1024
 _WINDOW_BY_DEFAULT = 4  # steps, at least: rounding then adds little to the noise
 

@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Self
 
 from client_sdk.errors import ParameterError
-from client_sdk.mechanisms.base import Mechanism, Value
+from client_sdk.mechanisms.base import MOST_BITS, MOST_COHORTS, Mechanism, Value
 from client_sdk.mechanisms.declared import Declared
 from client_sdk.mechanisms.string_hashing import BLOOM, hash_words, place
 from client_sdk.mechanisms.thresholds import (
@@ -40,8 +40,6 @@ from client_sdk.mechanisms.thresholds import (
 )
 from client_sdk.mechanisms.two_stage import BitStages, checked_epsilons
 from client_sdk.randomness import ONE, Coin
-
-MAX_BITS = 4096
 
 
 class Rappor(Mechanism):
@@ -64,12 +62,12 @@ class Rappor(Mechanism):
     domain = None
 
     def __init__(self, bits: int, hashes: int, cohorts: int, *, f: Real, p: Real, q: Real) -> None:
-        if not 1 <= bits <= MAX_BITS:
-            raise ParameterError(f"bits must lie in 1..{MAX_BITS}, got bits={bits}")
+        if not 1 <= bits <= MOST_BITS:
+            raise ParameterError(f"bits must lie in 1..{MOST_BITS}, got bits={bits}")
         if not 1 <= hashes <= bits:
             raise ParameterError(f"hashes must lie in 1..bits={bits}, got hashes={hashes}")
-        if not 1 <= cohorts <= 65536:
-            raise ParameterError(f"cohorts must lie in 1..65536, got cohorts={cohorts}")
+        if not 1 <= cohorts <= MOST_COHORTS:
+            raise ParameterError(f"cohorts must lie in 1..{MOST_COHORTS}, got cohorts={cohorts}")
         noise = checked_probability("f", f)
         low, high = checked_probability("p", p), checked_probability("q", q)
         if noise == 1 or low >= high:
@@ -97,9 +95,9 @@ class Rappor(Mechanism):
         if declared.domain is not None:
             raise ParameterError("rappor is for strings, not for a closed list of values")
         shape = (
-            declared.integer("bits", 1, MAX_BITS, 128),
+            declared.integer("bits", 1, MOST_BITS, 128),
             declared.integer("hashes", 1, 16, 2),
-            declared.integer("cohorts", 1, 65536, 64),
+            declared.integer("cohorts", 1, MOST_COHORTS, 64),
         )
         f, p, q = (declared.number(name) for name in ("f", "p", "q"))
         if declared.epsilon is None and f is not None and p is not None and q is not None:

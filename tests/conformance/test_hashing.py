@@ -19,8 +19,9 @@ from client_sdk.mechanisms import (
     OptimizedLocalHashing,
     build,
 )
+from client_sdk.mechanisms.base import MOST_CELLS
 from client_sdk.mechanisms.linear_hashing import LinearHashing, admissible
-from client_sdk.mechanisms.local_hashing import MOST_CELLS, best_cells
+from client_sdk.mechanisms.local_hashing import best_cells
 from client_sdk.randomness import ONE, Coin
 from tests.registries import registry, theme
 
