@@ -8,8 +8,6 @@ import struct
 from dataclasses import dataclass
 from typing import Self
 
-RECORD_BYTES = 26
-
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -148,7 +148,7 @@ class Estimates:
         return [*rows, *(head | empty | row for row in _rows_of_number(self))]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document of DESIGN section 4.6, with plain values only."""
+        """Return the fields as a release states them, with plain values only."""
         document: dict[str, Any] = {
             "n": self.n,
             "epsilon": self.epsilon,

@@ -4,10 +4,9 @@ A cap is kept with the plain sum of epsilons only: it holds with delta 0, in any
 integers (`Accounted.enforced`). Everything else here is *shown beside it and never enforced*, and
 is at most the sum: with probability at most delta the loss may be larger. Those rules hold for
 reports with fresh noise. Reports of a memoized metric share theirs, so they have figures of their
-own (`remembered`) and never enter the rules.
+own (`remembered`) and never enter the rules. Each formula names its paper.
 
 Standard library only, and nothing that a running client loads: it is for reviews and servers.
-Formulas are those of sections 10 to 12 of the project's mathematical reference.
 """
 
 from client_sdk.accounting.account import Accounted, account

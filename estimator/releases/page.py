@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from estimator.estimates import Estimates
-from estimator.releases import telling
+from estimator.releases import rows, telling
 from estimator.releases.alarms import alarms
 from estimator.releases.charts import shown_entries
 from estimator.releases.drawn import Drawn
@@ -66,7 +66,7 @@ def _numbers(release: Release, estimates: Estimates, history: Sequence[Release])
         "odds": f"{1 / (1 - estimates.level):.0f}",
         "alarms": alarms(release),
         "summary": telling.summary(release, estimates),
-        "table": telling.table(release, shown_entries(release), history),
+        "table": rows.table(release, shown_entries(release), history),
         "mean": estimates.mean is not None,
         "quantiles": bool(estimates.quantiles),
         "sureness": telling.sureness(release, estimates),

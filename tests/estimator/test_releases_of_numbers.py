@@ -22,7 +22,7 @@ from estimator.notices.digest import Digest, _released
 from estimator.notices.digest_words import as_text
 from estimator.pool import pool, poolable
 from estimator.publish_figures import summary
-from estimator.releases import telling
+from estimator.releases import rows, telling
 from estimator.releases.across_epochs import average, change, smoothed
 from estimator.releases.drawn import draw
 from estimator.releases.files import check_tables, read, schema_text, write
@@ -302,7 +302,7 @@ def test_words_name_the_mean_or_the_median(mean, quantiles):
 
 def test_a_table_of_a_mean_shows_its_change(metrics, mean):
     before = released(minutes(metrics), of_mean(20.0), "2026-W48")
-    found = telling.table(mean, [], [before, mean])
+    found = rows.table(mean, [], [before, mean])
     (row,) = found.numbers
     assert (found.rows, found.hidden, found.since) == ((), 0, "2026-W48")
     assert (row.name, row.value, row.error) == ("mean", "31.40", "0.80")

@@ -24,12 +24,13 @@ from estimator.dashboard.problems import ReadProblem
 from estimator.dashboard.shelf import METRIC, Entry
 from estimator.due import due_at
 from estimator.estimates import Estimates
-from estimator.releases import previews, telling
+from estimator.releases import previews, rows, telling
 from estimator.releases.alarms import alarms
 from estimator.releases.charts import shown_entries
 from estimator.releases.previews import Preview
 from estimator.releases.release import POOLED, Privacy, Release
-from estimator.releases.telling import Facts, Table
+from estimator.releases.rows import Table
+from estimator.releases.telling import Facts
 from estimator.releases.width import TARGET, is_of_a_mean, n_needed
 
 _MOST_ROWS = 100
@@ -280,7 +281,7 @@ def _view(inputs: Inputs, chosen: Choice, release: Release, back: Sequence[Relea
 
 
 def _figures(release: Release, estimates: Estimates, back: Sequence[Release]) -> Figures:
-    listed = telling.table(release, shown_entries(release, _MOST_ROWS), back)
+    listed = rows.table(release, shown_entries(release, _MOST_ROWS), back)
     drawn = len(shown_entries(release))
     return Figures(
         estimates=estimates,
