@@ -5,6 +5,7 @@ whatever is computed from them bounds what is true. A sum of two independent los
 two polynomials, and that of two whole numbers whose digits are the coefficients.
 """
 
+import heapq
 import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -46,6 +47,21 @@ def convolved(one: Losses, other: Losses) -> Losses:
         for at in range(0, len(digits), _DIGIT)
     )
     return Losses(one.lowest + other.lowest, tuple(units))
+
+
+def all_convolved(parts: Iterable[Losses]) -> Losses:
+    """Return the distribution of the sum of independent losses, of at least one.
+
+    The two shortest first: the long products are few, and of factors that are equally long.
+    """
+    heap = [(len(each.units), place, each) for place, each in enumerate(parts)]
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        _, _, one = heapq.heappop(heap)
+        _, place, other = heap[0]
+        both = convolved(one, other)
+        heapq.heapreplace(heap, (len(both.units), place, both))
+    return heap[0][2]
 
 
 def _number(units: Iterable[int]) -> int:

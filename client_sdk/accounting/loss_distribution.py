@@ -12,7 +12,7 @@ differential privacy, for the two histories of values that differ in every repor
 import math
 from collections.abc import Iterable, Sequence
 
-from client_sdk.accounting.grid import Losses, convolved, on_grid
+from client_sdk.accounting.grid import Losses, all_convolved, on_grid
 from client_sdk.accounting.law import Fresh
 
 MOST_REPORTS = 300_000
@@ -68,10 +68,7 @@ def by_losses(fresh: Sequence[Fresh], delta: float) -> float | None:
         return epsilon_at(zip(losses, found, strict=True), delta * (1 - _rounding(reports)))
     plain = sum(reports * law.size for law, reports in fresh)
     step = plain / _STEPS
-    total = Losses(0, (1 << 128,))
-    # Short ones first, so that the long products are few.
-    for group in sorted(fresh, key=lambda group: group.reports * group.law.size):
-        total = convolved(total, _on_grid(group, step))
+    total = all_convolved(_on_grid(group, step) for group in fresh)
     most = max(reports for _, reports in fresh)
     return min(plain, epsilon_at(total.descending(step), delta * (1 - _rounding(most))))
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client_sdk.accounting import Fresh, Law, law_of, worst_law
-from client_sdk.accounting.grid import convolved, on_grid
+from client_sdk.accounting import Fresh, Law, grid, law_of, worst_law
+from client_sdk.accounting.grid import Losses, all_convolved, convolved, on_grid
 from client_sdk.accounting.law import merged
 from client_sdk.accounting.loss_distribution import by_losses, chances, delta_at
 from client_sdk.audit import law as law_of_code
@@ -267,3 +267,25 @@ def test_products_of_numbers_are_sums_of_losses(one: list[float], other: list[fl
     mine = np.array([unit / 2.0**128 for unit in found.units])
     assert found.lowest == -3 and np.allclose(mine, wanted, rtol=1e-12, atol=1e-36)
     assert sum(found.units) << 128 >= sum(first.units) * sum(second.units)
+
+
+def test_hundreds_of_laws_are_added_up_in_few_long_products(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = 0
+
+    def counted(one: Losses, other: Losses) -> Losses:
+        nonlocal points
+        both = convolved(one, other)
+        points += len(both.units)
+        return both
+
+    monkeypatch.setattr(grid, "convolved", counted)
+    part = on_grid([(-3.0, 0.25), (4.0, 0.75)], 1.0)
+    found = all_convolved([part] * 256)
+    # Eight rounds in which all points are read; one after the other it would be 128.
+    assert points == sum(2**rounds * (7 * 2 ** (8 - rounds) + 1) for rounds in range(8))
+    assert found.lowest == -3 * 256 and len(found.units) == 7 * 256 + 1
+    top = [Fraction(units, 1 << 128) for units in found.units[-8:]]
+    assert top[-1] == pytest.approx(0.75**256, abs=2.0**-100) and not any(top[1:-1])
+    assert top[0] == pytest.approx(256 * 0.25 * 0.75**255, abs=2.0**-100)
