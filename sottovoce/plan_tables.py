@@ -163,7 +163,7 @@ def _default_lines(ranking: Ranking) -> list[str]:
 
 
 def _verdict_line(verdict: Verdict) -> str:
-    start = "no answer" if verdict.answers is False else "answer"
+    start = {True: "answer", False: "no answer", None: "unknown"}[verdict.answers]
     return f"{start}: {verdict.text}" + (
         "" if verdict.mechanism is None else f" ({verdict.mechanism})"
     )

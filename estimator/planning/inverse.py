@@ -12,7 +12,7 @@ from typing import Any
 
 from client_sdk.errors import ParameterError, RegistryError
 from estimator.errors import DecodeError
-from estimator.planning.question import Question
+from estimator.planning.question import LEAST_ASKED, Question
 from estimator.planning.ranking import Choice, choose
 
 LEAST_EPSILON, MOST_EPSILON = Decimal("0.01"), Decimal(20)
@@ -36,9 +36,9 @@ class Target:
 
     def __post_init__(self) -> None:
         given = [each for each in (self.error, self.limit) if each is not None]
-        if len(given) != 1 or not 0 < given[0] < 1:
+        if len(given) != 1 or not LEAST_ASKED <= given[0] < 1:
             raise ValueError(
-                "give an error or a detection limit between 0 and 1, "
+                f"give an error or a detection limit between 0 and 1, at least {LEAST_ASKED:g}, "
                 f"got error={self.error}, limit={self.limit}"
             )
 

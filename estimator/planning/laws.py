@@ -107,7 +107,9 @@ class ShareLaw(Law):
         square = 2 * (none + all_ - 2 * half)  # of the share, negative
         a, b = none / -square, (all_ - none - square) / -square
         gap = 1 / math.sqrt(b * b + 4 * a)
-        q = min(max((1 - b * gap) / 2, 0.0), 1 - gap)
+        # The smaller root of q (1 - q) = a gap^2, in the form that keeps a tiny one's digits.
+        q = 2 * a * gap * gap / (1 + b * gap) if b > 0 else (1 - b * gap) / 2
+        q = min(max(q, 0.0), 1 - gap)
         return cls(worst_shift, Channel(q + gap, q, gap), -1 / square, False, floor)
 
     @property

@@ -21,6 +21,10 @@ LEVEL = 0.95
 LEAST_SHARE, LARGEST_SHARE = 0.01, 0.05
 """Between them lies the smallest share that matters, unless somebody says it."""
 COMMON_SHARE = 0.3
+MOST_DEVICES = 10**12
+LEAST_ASKED = 1e-9
+"""Smaller shares and errors are never to be seen: not with so many devices."""
+LEAST_LEVEL = 0.5
 _STARTS, _EXPIRES = date(2026, 1, 1), date(2027, 1, 1)
 
 
@@ -67,10 +71,22 @@ class Question:
     def __post_init__(self) -> None:
         if self.devices < 1:
             raise ValueError(f"devices must be at least 1, got {self.devices}")
-        for name in ("share", "common", "level"):
+        if self.devices > MOST_DEVICES:
+            raise ValueError("devices must be at most 1,000,000,000,000, got more")
+        for name, least in (
+            ("share", LEAST_ASKED),
+            ("common", LEAST_ASKED),
+            ("level", LEAST_LEVEL),
+        ):
             given = getattr(self, name)
-            if given is not None and not 0 < given < 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {given}")
+            if given is not None and not least <= given < 1:
+                raise ValueError(
+                    f"{name} must lie between 0 and 1, at least {least:g}, got {given}"
+                )
+        if self.type == "number" and (self.buckets < 0 or self.buckets == 1):
+            raise ValueError(
+                f"buckets must be at least 2, or 0 for a mean alone, got {self.buckets}"
+            )
         if self.type == "string" and not self.candidates:
             raise ValueError("candidates must name at least one string to look for, got none")
 

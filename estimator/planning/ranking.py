@@ -80,8 +80,8 @@ class Ranking:
         best = self.best
         if self.default is None or best is None or self.default.figures.of != best.figures.of:
             return None
-        if self.default.figures.rare_error is None or best.figures.rare_error is None:
-            return None
+        if self.default.figures.rare_error is None or not best.figures.rare_error:
+            return None  # without noise, at the largest epsilons: nothing is a multiple of that
         return self.default.figures.rare_error / best.figures.rare_error
 
 

@@ -5,8 +5,8 @@ all, intervals, the worst that fakes can do, bytes and counters. And the other w
 devices or how much epsilon a target takes, how long a budget lasts, what spreading costs. Nothing
 is simulated and nothing is sent: the figures are those of the mechanisms that devices run.
 
-Exit status 0: the smallest share that matters is visible; 1: it is not, and what would help is
-said; 2: the question cannot be asked.
+Exit status 0: the smallest share that matters is visible, or no formula says it; 1: it is not, and
+what would help is said; 2: the question cannot be asked.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from client_sdk import load
+from client_sdk.declaration.table import MOST_VALUES
 from client_sdk.epochs import LENGTHS
 from client_sdk.metric import Memoize, MetricType
 from estimator.drawing import svg_of
@@ -28,6 +29,9 @@ from estimator.planning.ranking import Ranking, rank
 from estimator.planning.spending import Lifetime, Spread, lifetime, spreading
 from estimator.planning.verdict import Verdict, verdict
 from sottovoce import plan_tables
+
+MOST_BUDGET = 1000
+"""As of a file's lifetime_epsilon."""
 
 EPILOG = """\
 examples:
@@ -70,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--permanent", metavar="E", help="epsilon of all reports of one value: memoize"
     )
     price.add_argument(
-        "--distinct", type=int, default=1, metavar="D", help="values remembered, with --permanent"
+        "--distinct", type=int, metavar="D", help="values remembered, with --permanent (1)"
     )
     price.add_argument("--epoch", choices=LENGTHS, default="week", help="(week)")
     price.add_argument("--every", type=int, default=1, help="a device reports in 1 of so many (1)")
@@ -111,7 +115,10 @@ def run(args: argparse.Namespace) -> int:
     question = _question(args)
     if args.chart is not None and args.chart.suffix != ".svg":
         raise ValueError(f"--chart must name a .svg file, got {args.chart}")
-    found = _Plan(question, _target(args), _decimal("--budget", args.budget))
+    budget = _decimal("--budget", args.budget)
+    if budget is not None and not 0 < budget <= MOST_BUDGET:
+        raise ValueError(f"--budget must be positive and at most {MOST_BUDGET}, got {args.budget}")
+    found = _Plan(question, _target(args), budget)
     lines = curves(found.ranking, args.over) if args.chart or args.plot else ()
     best = found.ranking.best
     if args.chart is not None and best is not None:
@@ -127,6 +134,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_file(args: argparse.Namespace) -> int:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    for name, default in vars(parser.parse_args([])).items():
+        if name not in _OF_A_FILE and getattr(args, name) != default:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is for a question of its own: {args.metrics} says it")
     rows = planned(load(args.metrics), args.devices)
     if args.json:
         metrics = [row.to_dict() for row in rows]
@@ -198,6 +211,10 @@ class _Plan:
 def _question(args: argparse.Namespace) -> Question:
     kind = args.type or _type_of(args)
     permanent = _decimal("--permanent", args.permanent)
+    for name, (least, most) in _BOUNDS.items():
+        given = getattr(args, name)
+        if given is not None and not least <= given <= most:
+            raise ValueError(f"--{name} must lie in {least}..{most}, got {given}")
     if kind in ("category", "ordinal", "multi_select") and not args.values:
         raise ValueError(f"--values is required for type {kind}")
     if kind == "number" and args.range is None:
@@ -207,6 +224,8 @@ def _question(args: argparse.Namespace) -> Question:
     for name, of in _ONLY_FOR.items():
         if getattr(args, name) and kind not in of:
             raise ValueError(f"--{name} is for type {' or '.join(of)}, got type {kind}")
+    if args.distinct is not None and permanent is None:
+        raise ValueError("--distinct is for remembered noise: give --permanent, too")
     low_high = None
     if args.range is not None:
         low_high = (_number("--range", args.range[0]), _number("--range", args.range[1]))
@@ -219,7 +238,9 @@ def _question(args: argparse.Namespace) -> Question:
         range=low_high,
         buckets=args.buckets,
         candidates=made_up("candidate", args.candidates) if args.candidates else (),
-        memoize=None if permanent is None else Memoize(permanent, args.distinct),
+        memoize=None
+        if permanent is None
+        else Memoize(permanent, 1 if args.distinct is None else args.distinct),
         mechanism=args.mechanism,
         epoch=args.epoch,
         every=args.every,
@@ -230,6 +251,8 @@ def _question(args: argparse.Namespace) -> Question:
     )
 
 
+_OF_A_FILE = ("metrics", "devices", "json")
+_BOUNDS = {"values": (2, MOST_VALUES), "most": (1, MOST_VALUES), "candidates": (1, MOST_VALUES)}
 _ONLY_FOR: dict[str, tuple[MetricType, ...]] = {
     "values": ("category", "ordinal", "multi_select"),
     "most": ("multi_select",),

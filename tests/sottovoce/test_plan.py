@@ -199,7 +199,23 @@ def test_strings_without_candidates_have_no_plan(
         ("--values 8 --mechanism rapor", "mechanism: must be one of"),
         ("--values 8 --share 2", "share must lie between 0 and 1"),
         ("--values 8 --target-error 0", "between 0 and 1"),
-        ("--values 1", "values: must be a list of 2 to 4096 values"),
+        ("--values 1", "--values must lie in 2..4096, got 1"),
+        ("--values -3", "--values must lie in 2..4096, got -3"),
+        ("--values 0", "--values must lie in 2..4096, got 0"),
+        ("--values 100000", "--values must lie in 2..4096, got 100000"),
+        ("--values 8 --most 0", "--most must lie in 1..4096, got 0"),
+        ("--candidates -2", "--candidates must lie in 1..4096, got -2"),
+        ("--range 0 9 --buckets -1", "buckets must be at least 2, or 0 for a mean alone, got -1"),
+        ("--range 0 9 --buckets 1", "buckets must be at least 2, or 0 for a mean alone, got 1"),
+        ("--devices 1" + 400 * "0", "devices must be at most 1,000,000,000,000"),
+        ("--share 1e-300", "share must lie between 0 and 1, at least 1e-09, got 1e-300"),
+        ("--target-error 1e-300", "between 0 and 1, at least 1e-09"),
+        ("--target-limit 1e-200", "between 0 and 1, at least 1e-09"),
+        ("--level 0.000001", "level must lie between 0 and 1, at least 0.5, got 1e-06"),
+        ("--budget 0", "--budget must be positive and at most 1000, got 0"),
+        ("--budget -1", "--budget must be positive and at most 1000, got -1"),
+        ("--budget 1e999", "--budget must be positive and at most 1000, got 1e999"),
+        ("--distinct 3", "--distinct is for remembered noise: give --permanent, too"),
         ("--range 5 1", "range: must ascend"),
         ("--candidates 4 --mechanism optimized_unary", "mechanism: must be one of"),
         ("missing.toml", "missing.toml"),
@@ -209,7 +225,28 @@ def test_a_question_that_cannot_be_asked_exits_with_2(
     asked: str, said: str, capsys: pytest.CaptureFixture
 ) -> None:
     assert main(["plan", *asked.split()]) == 2
-    assert said in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1 and len(error) < 600
+
+
+@pytest.mark.parametrize("option", ["--share 0.02", "--chart errors.svg", "--epsilon 2", "--plot"])
+def test_a_file_says_itself_what_is_asked(
+    option: str, metrics: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["plan", metrics, *option.split()]) == 2
+    name = option.split()[0]
+    assert f"{name} is for a question of its own: {metrics} says it" in capsys.readouterr().err
+
+
+def test_the_largest_epsilon_has_a_plan(capsys: pytest.CaptureFixture) -> None:
+    assert main(["plan", "--epsilon", "40"]) == 0
+    assert "answer: 10,000 reports at epsilon 40" in capsys.readouterr().out
+
+
+def test_what_no_formula_says_is_called_unknown(capsys: pytest.CaptureFixture) -> None:
+    asked = "--range 0 9 --buckets 8 --mechanism square_wave"
+    assert main(["plan", *asked.split()]) == 0
+    assert "unknown: no formula states the error of square_wave" in capsys.readouterr().out
 
 
 @pytest.mark.slow
