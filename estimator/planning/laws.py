@@ -121,7 +121,7 @@ class ShareLaw(Law):
         through = n * self.part
         if not self.floor:
             return through
-        rare = float(uncertainty.variance_population(0.0, 1, self.channel))
+        rare = self.variance_through(0.0)
         return through / (1 + through * self.floor / rare)
 
     def rare_supports(self, n: float) -> float:
@@ -151,25 +151,30 @@ class ShareLaw(Law):
         return float(high - low)
 
     def reports_for_error(self, target: float, share: float) -> int | None:
-        return self._sent(uncertainty.reports_needed(target, share, self.channel))
+        return self._sent(self.variance_through(share) / target**2)
 
     def reports_for_detection(self, target: float, level: float, cells: int) -> int | None:
         # Both ends of the limit's definition are proportional to 1/sqrt(n).
-        error = math.sqrt(uncertainty.variance_population(target, 1, self.channel))
+        error = math.sqrt(self.variance_through(target))
         length = uncertainty.decision_level(1, self.channel, level=level, cells=cells)
         length += float(stats.norm.ppf(POWER)) * error
-        return self._sent(math.ceil((length / target) ** 2 * (1 - 1e-12)))
+        return self._sent((length / target) ** 2)
 
-    def _sent(self, counting: int) -> int | None:
+    def variance_through(self, share: float) -> float:
+        """Return the variance of one report through `channel`."""
+        return float(uncertainty.variance_population(share, 1, self.channel))
+
+    def _sent(self, counting: float) -> int | None:
         """Return the least n with `counting(n)` of at least so many."""
+        # A target met exactly (two coins, 0.01 at 1/2: n = 10000) must not cost one report more.
+        counting *= 1 - 1e-12
         if self.floor:
-            rare = float(uncertainty.variance_population(0.0, 1, self.channel))
+            rare = self.variance_through(0.0)
             left = 1 - counting * self.floor / rare
             if left <= 0:
                 return None
-            n = math.ceil(counting / left / self.part)
-        else:
-            n = math.ceil(counting / self.part * (1 - 1e-12))
+            counting /= left
+        n = max(1, math.ceil(counting / self.part))
         return n if n <= MOST_REPORTS else None
 
 
