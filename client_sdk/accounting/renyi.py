@@ -21,6 +21,8 @@ def renyi(law: Law, order: float) -> float:
     """
     high = (order - 1) * law.size
     gain, zero, minus = law.chances
+    if high < 1:  # where E[...] is so close to 1 that its logarithm would lose its digits
+        return math.log1p(gain * math.expm1(high) + minus * math.expm1(-high)) / (order - 1)
     rest = zero * math.exp(-high) + minus * math.exp(-2 * high)
     return (high + math.log(gain + rest)) / (order - 1)
 

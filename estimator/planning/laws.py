@@ -139,9 +139,11 @@ class ShareLaw(Law):
         return uncertainty.decision_level(self.counting(n), self.channel, level=level, cells=cells)
 
     def detection_limit(self, n: float, level: float, cells: int) -> float | None:
-        return uncertainty.detection_limit(
+        limit = uncertainty.detection_limit(
             self.counting(n), self.channel, level=level, cells=cells, power=POWER
         )
+        # What nobody of those who report holds is seen through no channel.
+        return None if limit is None else max(limit, -math.expm1(math.log1p(-POWER) / n))
 
     def interval_width(self, share: float, n: float, level: float, cells: int) -> float:
         reports = self.counting(n)
@@ -158,7 +160,9 @@ class ShareLaw(Law):
         error = math.sqrt(self.variance_through(target))
         length = uncertainty.decision_level(1, self.channel, level=level, cells=cells)
         length += float(stats.norm.ppf(POWER)) * error
-        return self._sent((length / target) ** 2)
+        held = math.log1p(-POWER) / math.log1p(-target)
+        n = self._sent((length / target) ** 2)
+        return None if n is None else max(n, math.ceil(held * (1 - 1e-12)))
 
     def variance_through(self, share: float) -> float:
         """Return the variance of one report through `channel`."""

@@ -48,6 +48,8 @@ def verdict_on(choice: Choice, question: Question) -> Verdict:
     if limit is not None and limit <= target:
         return Verdict(True, choice.name, _said(choice, question, limit))
     said = f"{_said(choice, question, limit)}; {percent(target)} matters"
+    if limit is not None and percent(limit) == percent(target):
+        said += ", and is just missed"
     return Verdict(False, choice.name, said, tuple(_helps(choice, question, Target(limit=target))))
 
 

@@ -248,3 +248,14 @@ def test_a_hosts_decimal_context_shapes_no_figure() -> None:
     usual = found()
     with localcontext(Context(prec=3)):
         assert found() == usual
+
+
+@pytest.mark.parametrize("epsilon", ["1e-6", "1e-4", "0.01", "0.9", "30"])
+@pytest.mark.parametrize("order", [1.1, 2.0, 100.0])
+def test_divergences_of_tiny_epsilons_keep_their_digits(epsilon: str, order: float) -> None:
+    exact, above = Decimal(epsilon), Decimal(order) - 1
+    with localcontext(Context(prec=60)):
+        kept = exact.exp() / (1 + exact.exp())
+        high, low = (above * exact).exp(), (-above * exact).exp()
+        wanted = (kept * high + (1 - kept) * low).ln() / above
+    assert renyi(worst_law(epsilon), order) == pytest.approx(float(wanted), rel=1e-8)

@@ -616,3 +616,21 @@ def test_a_choice_declares_itself() -> None:
         assert isinstance(choice, Choice)
         again = asked.metric(choice.declared())
         assert again.mechanism.parameters() == choice.metric.mechanism.parameters()
+
+
+@pytest.mark.parametrize("name", ["block_hadamard_response", "optimized_unary"])
+def test_no_share_is_visible_that_nobody_may_hold(name: str) -> None:
+    law = law_of(build(name, domain=4, epsilon=30))
+    assert law is not None
+    limit = law.detection_limit(1000, 0.95, 4)
+    assert limit is not None and (1 - limit) ** 1000 <= 0.05 * (1 + 1e-9)
+    assert law.reports_for_detection(limit, 0.95, 4) == 1000
+
+
+def test_a_limit_that_is_hardly_missed_is_not_said_to_be_what_matters() -> None:
+    asked = replace(lists(20, 10_000, mechanism="optimized_unary"), share=None)
+    limit = rank(asked).choices[0].figures.detection_limit
+    assert limit is not None
+    found = verdict(rank(replace(asked, share=limit * 0.999)))
+    assert found.answers is False
+    assert found.text.endswith(f"{percent(limit)} matters, and is just missed")
