@@ -29,6 +29,7 @@ from estimator.planning.ranking import Ranking, rank
 from estimator.planning.spending import Lifetime, Spread, lifetime, spreading
 from estimator.planning.verdict import Verdict, verdict
 from sottovoce import plan_tables
+from sottovoce.interview import terminal as interactive
 
 MOST_BUDGET = 1000
 """As of a file's lifetime_epsilon."""
@@ -47,6 +48,8 @@ examples:
   sottovoce plan --values 20 --devices 50000 --budget 24    how long it lasts, what `every` costs
   sottovoce plan --values 20 --devices 50000 --chart errors.svg --over epsilon
   sottovoce plan metrics.toml --devices 50000               every metric of a file
+  sottovoce plan --interactive                              asks in plain words, prints an entry
+  sottovoce plan --interactive --write metrics.toml         adds it to a file, which may be new
 """
 
 
@@ -100,6 +103,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_argument(
         "--target-limit", type=float, metavar="F", help="what it takes that a share F is visible"
     )
+    dialogue = parser.add_argument_group(
+        "asked one by one",
+        "What a team has to decide is asked in plain words, with a default and a reason, and "
+        "checked at once; answers may also come from a pipe, a line each. The entry goes to "
+        "standard output, the questions to standard error. Exit status 0: there is a checked "
+        "entry; 1: it was not wanted; 2: the answers ended too soon. Until the end nothing is "
+        "written.",
+    )
+    dialogue.add_argument("--interactive", action="store_true", help="ask")
+    dialogue.add_argument(
+        "--write",
+        type=Path,
+        metavar="metrics.toml",
+        help="add the entry to this file instead of printing it; other metrics stay as they are",
+    )
     shown = parser.add_argument_group("how it is shown")
     shown.add_argument("--json", action="store_true", help="print the result as JSON")
     shown.add_argument("--chart", type=Path, metavar="FILE.svg", help="draw errors by mechanism")
@@ -110,6 +128,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.interactive:
+        _refuse_other_options(args)
+        return interactive.run(args.write, args.devices)
+    if args.write is not None:
+        raise ValueError("--write goes with --interactive")
     if args.metrics is not None:
         return _run_file(args)
     question = _question(args)
@@ -131,6 +154,15 @@ def run(args: argparse.Namespace) -> int:
         if args.plot:
             print("\n" + plan_tables.plot(lines, args.over))
     return int(found.verdict.answers is False)
+
+
+def _refuse_other_options(args: argparse.Namespace) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    usual = vars(parser.parse_args([]))
+    for name, value in vars(args).items():
+        if name not in ("interactive", "write", "devices") and value != usual[name]:
+            raise ValueError(f"--interactive asks for it itself: leave out {name}, got {value}")
 
 
 def _run_file(args: argparse.Namespace) -> int:
