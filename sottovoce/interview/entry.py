@@ -88,7 +88,7 @@ def alone(answers: Answers, today: date) -> Registry:
         RegistryError: An answer breaks a rule.
     """
     head = {"project": "entry", "contact": "entry@example.org"} | {
-        key: answers[key] for key in ("project", "contact") if key in answers
+        key: answers[key] for key in ("project", "contact", "lifetime_epsilon") if key in answers
     }
     made_up = _made_up(answers, today)
     table = table_of(answers)

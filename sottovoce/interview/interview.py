@@ -268,9 +268,7 @@ def _agree(talk: Talk, answers: dict[str, Any], setting: Setting) -> str | None:
         if error.key not in _SHARED:
             raise
         talk.say(f"\nThat does not fit: {error}")
-        if setting.new_file:
-            return "lifetime_epsilon"
-        return "every" if "every" in answers else "epsilon"
+        return "epsilon_permanent" if answers.get("remember") else "epoch"
     talk.say("\n" + entry_of(answers))
     said = _choice(talk, f"Write this to {setting.file.path}?", ("yes", "no", BACK))
     answers["agreed"] = said == "yes"

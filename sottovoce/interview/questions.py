@@ -249,7 +249,7 @@ def of_time(setting: Setting) -> tuple[Step, ...]:
         Step(
             "epsilon_permanent",
             _said("What may all reports of one value ever tell together? An epsilon."),
-            "It is reserved for each value that a device has; averages cannot get below it.",
+            "It is reserved for each value that a device has, and limits averages of many epochs.",
             lambda typed, _: read.number(typed),
             lambda _: "4",
             remembered,
