@@ -44,6 +44,8 @@ FOLDER = Path(__file__).parent.parent / "docs" / "planning"
 LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024)
 COHORTS = (4, 8, 16, 32, 64, 128, 256)
 WIDTH, HEIGHT = 480, 260
+COLLECTIONS = 40_000, 200
+"""Of reports of one bit, and of others."""
 
 
 def charts() -> dict[str, Spec]:
@@ -69,9 +71,9 @@ def charts() -> dict[str, Spec]:
     }
 
 
-def visible(values: int, epsilon: str) -> float:
-    """Return the detection limit of 100,000 reports over a list, by the default mechanism."""
-    asked = Question("category", Decimal(epsilon), 100_000, made_up("value", values))
+def visible(values: int, epsilon: str, reports: int = 100_000) -> float:
+    """Return the detection limit of so many reports over a list, by the default mechanism."""
+    asked = Question("category", Decimal(epsilon), reports, made_up("value", values))
     limit = chosen(asked.metric(), asked).figures.detection_limit
     assert limit is not None
     return limit
@@ -161,7 +163,7 @@ def rows() -> tuple[Row, ...]:
 
 
 def _booleans() -> Iterator[Row]:
-    choice, collections = best(RARE_BOOLEAN), 40_000
+    choice, collections = best(RARE_BOOLEAN), COLLECTIONS[0]
     channel, n = Channel.of_values(choice.metric.mechanism), RARE_BOOLEAN.devices
     chance = np.random.default_rng(1)
     figures, limit = choice.figures, choice.figures.detection_limit
@@ -182,7 +184,7 @@ def _booleans() -> Iterator[Row]:
 def _browsers() -> Iterator[Row]:
     default = ranked(BROWSERS).default
     assert default is not None and isinstance(default.law, ShareLaw)
-    law, n, collections = default.law, BROWSERS.devices, 200
+    law, n, collections = default.law, BROWSERS.devices, COLLECTIONS[1]
     shares = shipped("browser_version").shares
     mechanism, channel = default.metric.mechanism, Channel.of_values(default.metric.mechanism)
     chance = np.random.default_rng(2)
@@ -202,7 +204,7 @@ def _browsers() -> Iterator[Row]:
 
 def _start_pages() -> Iterator[Row]:
     (choice,) = ranked(START_PAGE).choices
-    mechanism, n, collections = choice.metric.mechanism, START_PAGE.devices, 200
+    mechanism, n, collections = choice.metric.mechanism, START_PAGE.devices, COLLECTIONS[1]
     assert isinstance(mechanism, Rappor)
     shares = np.array([0.6, 0.3, 0.1, 0.0])
     first, year = weekly(mechanism, shares, n, collections, np.random.default_rng(3))
