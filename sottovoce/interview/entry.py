@@ -9,7 +9,7 @@ from typing import Any
 
 from client_sdk import Registry, loads
 from client_sdk.errors import RegistryError
-from client_sdk.metric import Metric
+from client_sdk.metric import FOREVER, Metric
 
 Answers = Mapping[str, Any]
 """By keys of metrics.toml, and a few that only planning needs."""
@@ -113,7 +113,7 @@ def _made_up(answers: Answers, today: date) -> dict[str, Any]:
         "starts": today,
     }
     # One report fits into any budget; whether all do is known when their number is.
-    table["expires"] = answers.get("starts", today) + timedelta(days=1)
+    table["expires"] = min(answers.get("starts", today), FOREVER) + timedelta(days=1)
     kind = answers.get("type")
     if kind in ("category", "ordinal", "multi_select"):
         table["values"] = ["one", "another"]

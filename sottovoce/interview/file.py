@@ -1,5 +1,6 @@
 """The metrics.toml that an entry is written to: appended whole or not at all."""
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -28,11 +29,19 @@ class File:
 
         Raises:
             RegistryError: It is there and breaks a rule.
-            ValueError: There is no such folder.
+            ValueError: There is no such folder, or nothing can be appended to the file.
         """
         path = path.resolve()  # a link stays one
         if path.exists():
-            return cls(path, load(path))
+            registry = load(path)
+            try:
+                tomllib.loads(f"{registry.text}\n[metrics.one_more]\n")
+            except tomllib.TOMLDecodeError as error:
+                raise ValueError(
+                    f"{path} must have its metrics as tables, [metrics.NAME]: to another form "
+                    f"nothing can be appended ({error})"
+                ) from error
+            return cls(path, registry)
         if not path.parent.is_dir():
             raise ValueError(f"--write names a folder that is not there: {path.parent}")
         return cls(path, None)

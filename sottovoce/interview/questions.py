@@ -13,6 +13,7 @@ from typing import Any
 from client_sdk.declaration import SENSITIVITIES
 from client_sdk.epochs import LENGTHS, epoch_of, first_day
 from client_sdk.mechanisms import CATALOGUE
+from client_sdk.metric import FOREVER
 from client_sdk.review import LARGEST_ERROR, USUAL_EPSILON
 from estimator.planning.question import Question
 from estimator.planning.verdict import percent, round_up
@@ -380,7 +381,7 @@ def of_life(setting: Setting) -> tuple[Step, ...]:
             _said("On which day does it end?"),
             "Devices reserve their budget up to then, and somebody has to decide anew.",
             lambda typed, _: read.day(typed),
-            lambda answers: _a_year_after(answers["starts"], answers["epoch"]).isoformat(),
+            lambda answers: _a_year_after(answers["starts"], answers["epoch"]),
         ),
     )
 
@@ -455,7 +456,9 @@ def _absent(answers: Answers) -> str:
     return {"boolean": "no", "multi_select": "none"}.get(kind, read.NOTHING)
 
 
-def _a_year_after(day: date, epoch: str) -> date:
+def _a_year_after(day: date, epoch: str) -> str | None:
+    if day.year >= FOREVER.year - 1:
+        return None
     if epoch == "week":
-        return day + timedelta(weeks=52)
-    return date(day.year + 1, day.month, min(day.day, 28))
+        return (day + timedelta(weeks=52)).isoformat()
+    return date(day.year + 1, day.month, min(day.day, 28)).isoformat()

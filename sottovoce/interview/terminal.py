@@ -52,6 +52,7 @@ def run(path: Path | None, devices: int) -> int:
         talk.say("\nNothing is written.")
         raise
     except EOFError:
+        talk.say("")
         raise ValueError("the answers end before the questions do; nothing is written") from None
     if file is None:
         registry = alone(answers, today)

@@ -421,6 +421,37 @@ def test_what_does_not_fit_into_the_lifetime_of_the_file_is_asked_again(others: 
     assert found["every"] == 2 and found["agreed"]
 
 
+def test_what_does_not_fit_into_the_window_of_the_file_is_asked_again(others: Path) -> None:
+    contact = 'contact = "telemetry@example.org"'
+    window = f"{contact}\nwindow = {{ days = 7, epsilon = 4 }}"
+    text = OTHERS.replace(contact, window, 1).replace("= 60", "= 1000")
+    others.write_text(text)
+    told, found = held({**CRASHES, "epoch": ["day", "week"], "every": "1"}, File.at(others))
+    assert "project.window: must cover" in told.text
+    assert (found["epoch"], found["agreed"]) == ("week", True)
+
+
+def test_a_file_to_which_nothing_can_be_appended_is_refused_before_a_question(
+    others: Path,
+) -> None:
+    head, _, body = OTHERS.partition("[metrics.theme]  # and so is this\n")
+    inline = ", ".join(body.strip().splitlines())
+    first, _, rest = head.partition("[project]")
+    others.write_text(f"{first}metrics = {{ theme = {{ {inline} }} }}\n[project]{rest}")
+    assert load(others)
+    with pytest.raises(ValueError, match="must have its metrics as tables"):
+        File.at(others)
+
+
+def test_dates_at_the_end_of_time_are_refused_like_others() -> None:
+    starts = ["9999-12-31", "9000-01-01", "2026-12-07"]
+    answers: dict[str, Answered] = {**CRASHES, "starts": starts, "expires": ["<", ""]}
+    told, found = held(answers)
+    assert "expires> " in told.said  # no default beyond the last year
+    assert told.asked.count("starts") == 3
+    assert found["expires"].year == 2027
+
+
 def test_a_file_that_changed_meanwhile_is_left_alone(others: Path, tmp_path: Path) -> None:
     answers = {
         **CRASHES,
