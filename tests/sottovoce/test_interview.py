@@ -340,6 +340,7 @@ def test_a_question_is_changed_until_it_can_be_answered() -> None:
     ("answers", "at_most"),
     [
         ({"type": "category", "values": "a, b, c, d, e, f, g, h", "epsilon": "0.5 %"}, 0.005),
+        ({"type": "category", "values": "1,2,3,4,5,6,7,8,9,10,11,12", "epsilon": "0.5 %"}, 0.005),
         ({"type": "number", "range": "0 1", "buckets": "0", "epsilon": "1 %"}, 0.01),
     ],
 )
@@ -378,6 +379,13 @@ def test_back_across_the_verdict_finds_the_mechanism_anew() -> None:
     assert told.asked.count("epsilon") == told.asked.count("when_absent") == 2
     assert (found["epsilon"], found["mechanism"]) == (2, "one_bit_mean")
     assert "epsilon 0.5 by one_bit_mean" in told.text and "epsilon 2 by one_bit_mean" in told.text
+
+
+def test_what_was_answered_after_a_question_that_is_asked_again_is_forgotten() -> None:
+    answers: dict[str, Answered] = {"type": ["category", "boolean"], "catch_all": "<"}
+    told, found = held({**CRASHES, **answers, "values": ["a, b", "<"]})
+    assert told.asked.count("type") == told.asked.count("values") == 2
+    assert found["type"] == "boolean" and "values" not in found
 
 
 def test_nothing_is_before_the_first_question() -> None:
