@@ -492,7 +492,7 @@ def test_a_new_file_asks_for_its_project_and_covers_the_share(tmp_path: Path) ->
 # Texts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(), st.lists(st.text()), st.decimals(-(10**9), 10**9), st.dates())
 def test_what_is_written_is_read_back(
     text: str, texts: list[str], number: Decimal, day: date
@@ -502,7 +502,7 @@ def test_what_is_written_is_read_back(
     assert tomllib.loads(lines, parse_float=Decimal) == values
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.text(min_size=1), st.text(st.characters(categories=("L", "N", "S", "Zs")), min_size=1))
 def test_texts_that_people_type_reach_the_metric_or_are_refused(asked: str, label: str) -> None:
     answers = {**CRASHES, "question": [asked, "Which is it?"], "type": "category"}
