@@ -18,9 +18,9 @@ from estimator.planning.question import Question
 from estimator.planning.ranking import Choice, rank
 from estimator.planning.verdict import percent, verdict_on
 from sottovoce.interview import answers as read
-from sottovoce.interview import questions
+from sottovoce.interview import cost, what
 from sottovoce.interview.entry import Answers, alone, entry_of, metric_of
-from sottovoce.interview.questions import Setting, Step
+from sottovoce.interview.step import Setting, Step
 
 BACK = "<"
 WORTH = 1.05
@@ -94,13 +94,13 @@ def _order(setting: Setting) -> list[tuple[str, Step | Turn]]:
         return _agree(talk, answers, setting)
 
     before = (
-        *questions.of_project(setting),
-        *questions.of_metric(setting),
-        *questions.of_values(),
-        *questions.of_time(setting),
-        *questions.of_price(setting, price),
+        *what.of_project(setting),
+        *what.of_metric(setting),
+        *what.of_values(),
+        *cost.of_time(setting),
+        *cost.of_price(setting, price),
     )
-    after = (*questions.of_life(setting), *questions.of_budget(setting))
+    after = (*cost.of_life(setting), *cost.of_budget(setting))
     return [
         *((step.key, step) for step in before),
         ("mechanism", judge),

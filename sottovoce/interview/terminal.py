@@ -10,7 +10,7 @@ from client_sdk.review import Finding, review
 from sottovoce.interview.entry import alone, entry_of
 from sottovoce.interview.file import File
 from sottovoce.interview.interview import interview
-from sottovoce.interview.questions import Setting
+from sottovoce.interview.step import Setting
 
 
 class Terminal:

@@ -25,7 +25,7 @@ from sottovoce.__main__ import main, parser_for
 from sottovoce.interview.entry import alone, entry_of, toml
 from sottovoce.interview.file import File
 from sottovoce.interview.interview import interview
-from sottovoce.interview.questions import Setting
+from sottovoce.interview.step import Setting
 
 TODAY = date(2026, 11, 30)
 CRASHES = {
