@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from estimator.debias import Channel, Floats
 
@@ -219,6 +219,59 @@ def detection_limit(
     if short_by(1.0) > 0:
         return None
     return float(optimize.brentq(short_by, 0.0, 1.0, xtol=1e-15, rtol=1e-12))
+
+
+def counted_decision_level(
+    n: float, channel: Channel, *, level: float = 0.95, cells: int = 1
+) -> float:
+    """Return the share from which on `significant` calls an estimate from a count present.
+
+    Above 1 if it calls none so.
+    """
+    channel = _rising(channel)
+    return float(channel.invert(_called_from(n, channel.p_false, (1 - level) / cells) / n))
+
+
+def counted_detection_limit(
+    n: float, channel: Channel, *, level: float = 0.95, cells: int = 1, power: float = 0.95
+) -> float | None:
+    """Return the smallest true share that `significant` calls present with probability `power`.
+
+    Few supports are skewed: there the normal `detection_limit` is up to a third too low. That of
+    whole supports rises with n wherever one more of them is needed. From the third on the middle
+    is taken instead, half a support above where the tail is met, which is within a fifth.
+    """
+    channel = _rising(channel)
+    called = _called_from(n, channel.p_false, (1 - level) / cells)
+    if called > n:
+        return None
+    supports = min(1.0 if called <= 1 else max(2.0, called + 0.5), n)
+    share = float(channel.invert(special.betaincinv(supports, n - supports + 1, power)))
+    return share if share <= 1 else None
+
+
+def _rising(channel: Channel) -> Channel:
+    """Return the channel, or of a negative gap that of what does not support a value."""
+    if channel.gap > 0:
+        return channel
+    return Channel(1 - channel.p_true, 1 - channel.p_false, -channel.gap)
+
+
+def _called_from(n: float, p_false: float, alpha: float) -> float:
+    """Return from which count on the binomial tail is at most alpha, in (0, n + 1).
+
+    Between whole numbers the tail goes on as the beta law that it is.
+    """
+
+    def excess(supports: float) -> float:
+        return float(special.betainc(supports, n - supports + 1, p_false)) - alpha
+
+    low, high = 1e-9, (n + 1) * (1 - 1e-12)
+    if excess(low) <= 0:
+        return low  # no support comes by chance
+    if excess(high) >= 0:
+        return high
+    return float(optimize.brentq(excess, low, high, rtol=1e-12))
 
 
 def reports_needed(standard_error: float, share: float, channel: Channel) -> int:

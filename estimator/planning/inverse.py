@@ -1,7 +1,8 @@
 """The other way round: how many devices, how much epsilon, how few values a target takes.
 
-The number of reports has a closed form. Epsilon is found by bisection over mechanisms as devices
-run them, thresholds and all, so that the answer holds for what is declared with it.
+The number of reports has a closed form, or is near one where supports are counted. Epsilon is found
+by bisection over mechanisms as devices run them, thresholds and all, so that the answer holds for
+what is declared with it.
 """
 
 import math
@@ -44,6 +45,9 @@ class Target:
 
     def met_by(self, choice: Choice, question: Question) -> bool:
         """Return whether a mechanism reaches it with the question's reports."""
+        if self.limit is not None and choice.law is not None:
+            limit = choice.law.detection_limit(question.reports, question.level, choice.cells)
+            return limit is not None and limit <= self.limit
         needed = self.reports(choice, question)
         return needed is not None and needed <= question.reports
 

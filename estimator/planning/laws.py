@@ -83,7 +83,8 @@ class ShareLaw(Law):
     Attributes:
         channel: One with the same variance.
         part: Of the reports, so many tell about a value.
-        counted: Whether the channel is the real one, whose supports are counted.
+        counted: Whether the channel is the real one: a release counts supports, and decides by
+            their binomial law. Others are taken for normal.
         floor: Variance that no number of reports averages out: strings that nobody listed.
     """
 
@@ -136,12 +137,16 @@ class ShareLaw(Law):
         return uncertainty.worst_standard_error(self.counting(n), self.channel)
 
     def decision_level(self, n: float, level: float, cells: int) -> float:
-        return uncertainty.decision_level(self.counting(n), self.channel, level=level, cells=cells)
+        of_kind = uncertainty.decision_level
+        if self.counted:
+            of_kind = uncertainty.counted_decision_level
+        return of_kind(self.counting(n), self.channel, level=level, cells=cells)
 
     def detection_limit(self, n: float, level: float, cells: int) -> float | None:
-        limit = uncertainty.detection_limit(
-            self.counting(n), self.channel, level=level, cells=cells, power=POWER
-        )
+        of_kind = uncertainty.detection_limit
+        if self.counted:
+            of_kind = uncertainty.counted_detection_limit
+        limit = of_kind(self.counting(n), self.channel, level=level, cells=cells, power=POWER)
         # What nobody of those who report holds is seen through no channel.
         return None if limit is None else max(limit, -math.expm1(math.log1p(-POWER) / n))
 
@@ -162,7 +167,27 @@ class ShareLaw(Law):
         length += float(stats.norm.ppf(POWER)) * error
         held = math.log1p(-POWER) / math.log1p(-target)
         n = self._sent((length / target) ** 2)
-        return None if n is None else max(n, math.ceil(held * (1 - 1e-12)))
+        if n is None:
+            return None
+        n = max(n, math.ceil(held * (1 - 1e-12)))
+        return self._counted_from(n, target, level, cells) if self.counted else n
+
+    def _counted_from(self, normal: int, target: float, level: float, cells: int) -> int | None:
+        """Return the n that is just enough by the binomial law, from that by the normal one."""
+
+        def enough(n: int) -> bool:
+            limit = self.detection_limit(n, level, cells)
+            return limit is not None and limit <= target
+
+        low, high = 0, normal
+        while not enough(high):
+            if high >= MOST_REPORTS:
+                return None
+            low, high = high, min(2 * high, MOST_REPORTS)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
 
     def variance_through(self, share: float) -> float:
         """Return the variance of one report through `channel`."""

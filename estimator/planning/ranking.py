@@ -15,7 +15,8 @@ from estimator.planning.question import Question, measures_mean
 from estimator.planning.sketch_shapes import best_shape, declared_as, fingerprint_note
 
 FEW_SUPPORTS = 10
-"""Below it counts of rare values are far from normal, which plans take them for."""
+"""Below it estimates of rare values that no single count gives are far from normal, which plans
+take them for."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +133,13 @@ def chosen(metric: Metric, question: Question) -> Choice:
     law = metric_law(metric)
     note = fingerprint_note(metric.mechanism, question.devices)
     notes: tuple[str, ...] = () if note is None else (note,)
-    if isinstance(law, ShareLaw) and (few := law.rare_supports(question.reports)) < FEW_SUPPORTS:
-        notes += (
-            f"a rare value is expected to get {few:.2g} supports: what is said to be present and "
-            "visible is rough",
-        )
+    if isinstance(law, ShareLaw) and not law.counted:
+        few = law.rare_supports(question.reports)
+        if few < FEW_SUPPORTS:
+            notes += (
+                f"a rare value is expected to get {few:.2g} supports: what is said to be present "
+                "and visible is rough",
+            )
     if law is None:
         notes += ("smoothed, hence biased towards even shares: no formula states its error",)
     return Choice(metric, law, figures_of(metric, question, law), notes)

@@ -61,7 +61,7 @@ def best(question: Question) -> Choice:
 
 
 def test_the_plan_of_a_rare_boolean() -> None:
-    """20,000 devices know 3 % to 0.69 %, and 2.2 % would still be seen."""
+    """20,000 devices know 3 % to 0.69 %, and 2.3 % would still be seen."""
     ranking = ranked(RARE_BOOLEAN)
     found = best(RARE_BOOLEAN)
     assert found.name == "randomized_response" and ranking.gain == 1

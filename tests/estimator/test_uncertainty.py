@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
@@ -170,6 +170,51 @@ def test_golden_plans(case):
 
 def test_what_cannot_be_seen_at_this_n_is_said():
     assert uncertainty.detection_limit(4, TWO_COINS) is None
+    assert uncertainty.counted_detection_limit(4, TWO_COINS) is None
+    assert uncertainty.counted_detection_limit(1, TWO_COINS) is None
+
+
+@settings(max_examples=200, deadline=None)
+@example(n=1000, supports=0.00249, over=1.0, cells=20, turned=False)  # one support is just enough
+@given(
+    n=st.integers(1, 5000),
+    supports=st.floats(1e-4, 1e3),
+    over=st.floats(0.01, 1),
+    cells=st.sampled_from([1, 20, 4096]),
+    turned=st.booleans(),
+)
+def test_counted_limits_are_those_of_significant_counts(n, supports, over, cells, turned):
+    q = min(supports / n, 0.9)
+    chances = (q + (1 - q) * over, q)
+    if turned:  # a report then speaks against the value
+        chances = (1 - chances[0], 1 - q)
+    channel = Channel.from_probabilities(*chances)
+    counts = np.arange(n + 1)
+    called = uncertainty.significant(counts, n, channel, level=0.95, cells=cells)
+    level = uncertainty.counted_decision_level(n, channel, cells=cells)
+    estimates = channel.invert(counts / n)
+    sure = abs(estimates - level) > 1e-9 * max(1, level)
+    assert ((estimates > level) == called)[sure].all()
+    limit = uncertainty.counted_detection_limit(n, channel, cells=cells)
+    last = counts[called][-1 if turned else 0] if called.any() else None
+
+    def power(share):
+        if last is None or share > 1:
+            return float(last is not None)
+        law = stats.binom(n, channel.support(share))
+        return law.cdf(last) if turned else law.sf(last - 1)
+
+    if limit is None:
+        assert power(1 / 1.2) < 0.95
+    else:
+        assert power(0.8 * limit) < 0.95 < power(1.2 * limit)
+
+
+def test_limits_of_many_supports_are_normal():
+    for n in (10**8, 10**10, 10**12):
+        normal = uncertainty.detection_limit(n, TWO_COINS, cells=172)
+        exact = uncertainty.counted_detection_limit(n, TWO_COINS, cells=172)
+        assert exact == pytest.approx(normal, rel=1e-3)
 
 
 def test_the_worst_standard_error_is_the_largest_over_all_shares():
