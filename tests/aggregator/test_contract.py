@@ -22,6 +22,7 @@ from aggregator.problems import _KINDS
 from aggregator.recovery.witness import Witness
 from aggregator.store import Store
 from client_sdk.authentication import MAC_HEADER, erase_mac
+from client_sdk.mechanisms.base import MOST_CELLS, MOST_COHORTS
 from client_sdk.report import (
     ACCEPTED,
     DEVICES_PATH,
@@ -91,9 +92,9 @@ def test_figures_in_the_contract_are_those_of_the_code() -> None:
     assert batch["sequence"]["maximum"] == intake.MOST_SEQUENCE
     assert report["epoch"]["maximum"] == intake.MOST_EPOCH
     assert report["metric"]["pattern"] == f"^{intake._NAME.pattern}$"
-    assert report["cohort"]["maximum"] == intake._MOST_COHORT
+    assert report["cohort"]["maximum"] == MOST_COHORTS - 1
     number, text = report["response"]["oneOf"]
-    assert number["maximum"] == intake._MOST_CELL
+    assert number["maximum"] == MOST_CELLS - 1
     assert text["pattern"] == f"^{intake._HEX_RESPONSE.pattern}$"
     answer = SCHEMAS["Answer"]["properties"]
     assert answer["reports"]["items"]["enum"] == [ACCEPTED, *REFUSAL_REASONS]
