@@ -189,8 +189,12 @@ def require_domain(domain: int, least: int = 2, most: int | None = None) -> int:
 
 
 def require_index(value: Value, domain: int) -> int:
-    """Return `value` if it is the index of one of `domain` values, else raise ParameterError."""
+    """Return `value` if it is the index of one of `domain` values.
+
+    Raises:
+        ParameterError: It is not; which one it is is not said, for errors end up in logs.
+    """
     index = int(value)
     if not 0 <= index < domain:
-        raise ParameterError(f"value must be an index in 0..{domain - 1}, got {value}")
+        raise ParameterError(f"value must be an index in 0..{domain - 1}")
     return index

@@ -95,7 +95,7 @@ def test_an_index_out_of_range_is_an_error_and_no_other_value(name, value):
         lambda: mechanism.permanent(value, 0, Coin()),
         lambda: mechanism.cells_for(value, 0),
     ):
-        with pytest.raises(ParameterError, match=rf"value must be an index in 0\.\.4, got {value}"):
+        with pytest.raises(ParameterError, match=r"value must be an index in 0\.\.4$"):
             use()
 
 
