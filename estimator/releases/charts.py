@@ -24,11 +24,16 @@ UNLISTED = "(not listed)"
 _LONGEST_NAME = 40
 _UNDRAWABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 has no place for; the drawing library ends the process over it."""
-TIMES = {"format": "%-d %b %Y", "labelOverlap": True, "labelSeparation": 12, "tickCount": 3}
-"""The axis of a chart over time."""
 _ORDERED = ("boolean", "number", "ordinal")
+DAYS: Spec = {
+    "field": "day",
+    "type": "temporal",
+    "title": None,
+    "scale": {"type": "utc"},
+    "axis": {"format": "%-d %b %Y", "labelOverlap": True, "labelSeparation": 12, "tickCount": 3},
+}
+"""Encoding of the days of releases."""
 _GAPS = "break-paths-filter-domains"
-
 
 Names = Mapping[tuple[type, Label | None], str]
 """Of values, by type and value."""
@@ -153,60 +158,55 @@ def trend_chart(
     names = names_of(published[-1])
     values = [entry.value for entry in largest(published[-1], MOST_TRENDS)]
     rows = [row for value in values for row in _trend_rows(value, names, history)]
-    x = {
-        "field": "day",
-        "type": "temporal",
-        "title": None,
-        "scale": {"type": "utc"},
-        "axis": TIMES,
-    }
     y_axis = {"format": ".0%", "tickCount": 4}
-    crowded = len(history) > MOST_POINTS
-    pointed: dict[str, Any] = {"transform": [{"filter": "datum.alone"}]} if crowded else {}
-    lines_alone = crowded and not any(row["alone"] and row["share"] is not None for row in rows)
     y = {"field": "share", "type": "quantitative", "title": None, "axis": y_axis}
-    marks = [
-        {
-            "mark": {
-                "type": "area",
-                "color": palette.accent,
-                "opacity": 0.2,
-                "invalid": _GAPS,
-            },
-            "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "line", "color": palette.accent, "invalid": _GAPS},
-            "encoding": {"x": x, "y": y},
-        },
-        {  # an epoch between two gaps has no band
-            "mark": {"type": "rule", "color": palette.accent, "opacity": 0.5},
-            "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}},
-            **pointed,
-        },
-        {
-            "mark": {
-                "type": "point",
-                "filled": True,
-                "size": 30,
-                "color": palette.accent,
-                "opacity": 1,
-            },
-            "encoding": {"x": x, "y": y},
-            **pointed,
-        },
-    ]
+    marks = band_over_time(rows, y, palette, crowded=len(history) > MOST_POINTS)
     order = [names[type(value), value] for value in values]
     return spec(
         {
             "data": {"values": rows},
             "columns": columns,
             "facet": {"field": "value", "type": "nominal", "sort": order},
-            "spec": {"width": 280, "height": 90, "layer": marks[:2] if lines_alone else marks},
+            "spec": {"width": 280, "height": 90, "layer": marks},
             "resolve": {"scale": {"y": "independent"}, "axis": {"x": "independent"}},
         },
         palette,
     )
+
+
+def band_over_time(
+    rows: Sequence[Mapping[str, Any]], y: Spec, palette: Palette, *, crowded: bool
+) -> list[Spec]:
+    """Return the marks of one figure over `day`: its line, and its interval as a band.
+
+    Args:
+        rows: With `day`, the figure, its ends `low` and `high`, and whether it is `alone`: an epoch
+            between two gaps, which has neither line nor band.
+        y: Encoding of the figure.
+        palette: Its colours.
+        crowded: Only what is alone has a point, for there is no room for more.
+    """
+    pointed: dict[str, Any] = {"transform": [{"filter": "datum.alone"}]} if crowded else {}
+    ends = {"x": DAYS, "y": y | {"field": "low"}, "y2": {"field": "high"}}
+    point = {"type": "point", "filled": True, "size": 30, "color": palette.accent, "opacity": 1}
+    lines = [
+        {
+            "mark": {"type": "area", "color": palette.accent, "opacity": 0.2, "invalid": _GAPS},
+            "encoding": ends,
+        },
+        {
+            "mark": {"type": "line", "color": palette.accent, "invalid": _GAPS},
+            "encoding": {"x": DAYS, "y": y},
+        },
+    ]
+    if crowded and not any(row["alone"] and row[y["field"]] is not None for row in rows):
+        return lines
+    rule = {"type": "rule", "color": palette.accent, "opacity": 0.5}
+    return [
+        *lines,
+        {"mark": rule, "encoding": ends, **pointed},
+        {"mark": point, "encoding": {"x": DAYS, "y": y}, **pointed},
+    ]
 
 
 def shown_entries(release: Release, most: int = MOST_SHARES) -> list[Estimate]:

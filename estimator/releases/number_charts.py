@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from estimator.drawing import PAPER, Palette, Spec, spec
-from estimator.releases.charts import MOST_POINTS, TIMES, days_and_gaps, titled
+from estimator.releases.charts import MOST_POINTS, band_over_time, days_and_gaps, titled
 from estimator.releases.number import figure_in_unit, figures, foremost
 from estimator.releases.release import Release
-
-_GAPS = "break-paths-filter-domains"
 
 
 def number_chart(
@@ -94,13 +92,6 @@ def number_trend_chart(
     rows = _rows(history, last.name)
     if sum(row["value"] is not None for row in rows) < 2:
         return None
-    x = {
-        "field": "day",
-        "type": "temporal",
-        "title": None,
-        "scale": {"type": "utc"},
-        "axis": TIMES,
-    }
     y = {
         "field": "value",
         "type": "quantitative",
@@ -108,32 +99,12 @@ def number_trend_chart(
         "scale": {"zero": False},
         "axis": {"tickCount": 5},
     }
-    crowded = len(history) > MOST_POINTS
-    pointed: dict[str, Any] = {"transform": [{"filter": "datum.alone"}]} if crowded else {}
-    lines_alone = crowded and not any(row["alone"] and row["value"] is not None for row in rows)
-    ends = {"y": y | {"field": "low"}, "y2": {"field": "high"}}
-    point = {"type": "point", "filled": True, "size": 30, "color": palette.accent, "opacity": 1}
-    marks: list[dict[str, Any]] = [
-        {
-            "mark": {"type": "area", "color": palette.accent, "opacity": 0.2, "invalid": _GAPS},
-            "encoding": {"x": x, **ends},
-        },
-        {
-            "mark": {"type": "line", "color": palette.accent, "invalid": _GAPS},
-            "encoding": {"x": x, "y": y},
-        },
-        {
-            "mark": {"type": "rule", "color": palette.accent, "opacity": 0.5},
-            "encoding": {"x": x, **ends},
-            **pointed,
-        },
-        {"mark": point, "encoding": {"x": x, "y": y}, **pointed},
-    ]
+    marks = band_over_time(rows, y, palette, crowded=len(history) > MOST_POINTS)
     parts = {
         "data": {"values": rows},
         "width": width,
         "height": 160,
-        "layer": marks[:2] if lines_alone else marks,
+        "layer": marks,
     }
     return spec(parts | titled(last.name, palette), palette)
 

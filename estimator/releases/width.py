@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from estimator.drawing import PAPER, Palette, Spec, spec
 from estimator.releases.caveats import SMOOTHED
-from estimator.releases.charts import TIMES, days_and_gaps, titled
+from estimator.releases.charts import DAYS, days_and_gaps, titled
 from estimator.releases.release import Release
 
 TARGET = 0.01
@@ -64,13 +64,6 @@ def width_chart(
         {"day": day, "points": None if place is None else _points(halves[place])}
         for day, place in days_and_gaps(history)
     ]
-    x = {
-        "field": "day",
-        "type": "temporal",
-        "title": None,
-        "scale": {"type": "utc"},
-        "axis": TIMES,
-    }
     y = {
         "field": "points",
         "type": "quantitative",
@@ -106,7 +99,7 @@ def width_chart(
                 "invalid": "break-paths-filter-domains",
                 "point": {"filled": True, "size": 24, "color": palette.accent},
             },
-            "encoding": {"x": x, "y": y},
+            "encoding": {"x": DAYS, "y": y},
         },
         line | {"encoding": {"y": y}},
         named,
