@@ -31,6 +31,19 @@ def crashed(**keys: Any) -> str:
     return _table("crashed", "Did the app crash?", "boolean", keys)
 
 
+def load_seconds(name: str = "load_seconds", kind: str = "number", **keys: Any) -> str:
+    """A number, or an ordinal, of which a test says how it is measured."""
+    own = {"missing": 0} | keys
+    return _table(name, "How many seconds did the app take to start?", kind, own)
+
+
+def home_page(**keys: Any) -> str:
+    """A string that is remembered."""
+    memory = {"epsilon_permanent": 4.0, "distinct_values": 2}
+    own = {"sensitivity": "location", "memoize": memory} | keys
+    return _table("home_page", "Which site is the start page?", "string", own)
+
+
 def _table(name: str, question: str, kind: str, keys: dict[str, Any]) -> str:
     usual: dict[str, Any] = {
         "sensitivity": "product",
@@ -51,6 +64,8 @@ class Date(str):
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(each)}' for key, each in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str) and not isinstance(value, Date):

@@ -4,6 +4,7 @@ import json
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,39 +14,30 @@ from hypothesis import strategies as st
 from aggregator.fold import popcounts, summed
 from aggregator.group import Group
 from aggregator.tally import Tally
-from client_sdk import Registry, loads
+from client_sdk import loads
 from client_sdk.audit import audit
 from client_sdk.errors import OptionError, ParameterError, RegistryError
 from client_sdk.mechanisms import Declared, HierarchicalHistogram, OptimizedUnary, build
+from client_sdk.metric import Metric
 from client_sdk.preview import in_words
 from client_sdk.randomness import Coin
 from client_sdk.recorder import cohort_of_report
 from client_sdk.report import Report, report_to_json
 from estimator.estimate import estimate
 from estimator.plausibility import judge
+from tests import registries
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_hierarchical_histogram.json").read_text())
-REGISTRY = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 100
-contact = "telemetry@example.org"
 
-[metrics.load_seconds]
-question = "How many seconds did the app take to start?"
-type = "number"
-range = [0, 16]
-buckets = 32
-missing = 0
-mechanism = { name = "hierarchical_histogram", branching = 3 }
-sensitivity = "product"
-epsilon = 2.0
-epoch = "once"
-owners = ["ui-team@example.org"]
-starts = 2026-11-30
-expires = 2027-12-31
-"""
+
+def load_seconds(branching: int = 3, **keys: Any) -> Metric:
+    """A number that is asked once through a tree."""
+    shape = {"buckets": 32} | keys
+    tree = {"name": "hierarchical_histogram", "branching": branching}
+    text = registries.load_seconds(
+        range=[0, 16], mechanism=tree, epsilon=2.0, epoch="once", **shape
+    )
+    return loads(registries.registry(text)).metrics["load_seconds"]
 
 
 class OneDraw(Coin):
@@ -162,19 +154,17 @@ def test_unknown_options_missing_epsilons_and_open_domains_are_refused() -> None
 def test_a_number_with_too_many_buckets_is_refused_by_name() -> None:
     rule = r"load_seconds\.mechanism: domain must have at most 1024 values or buckets, got"
     with pytest.raises(RegistryError, match=rule):
-        loads(REGISTRY.replace("buckets = 32", "buckets = 1025"))
+        load_seconds(buckets=1025)
 
 
 def test_another_branching_is_another_channel() -> None:
-    one = loads(REGISTRY).metrics["load_seconds"]
-    other = loads(REGISTRY.replace("branching = 3", "branching = 4")).metrics["load_seconds"]
-    assert one.fingerprint != other.fingerprint
+    assert load_seconds(branching=3).fingerprint != load_seconds(branching=4).fingerprint
 
 
 def test_an_ordinal_may_have_a_tree() -> None:
-    text = REGISTRY.replace("range = [0, 16]\nbuckets = 32", 'values = ["low", "mid", "high"]')
-    ordinal = text.replace('"number"', '"ordinal"').replace("missing = 0", 'missing = "low"')
-    metric = loads(ordinal).metrics["load_seconds"]
+    values = {"values": ["low", "mid", "high"], "missing": "low"}
+    text = registries.load_seconds(kind="ordinal", mechanism="hierarchical_histogram", **values)
+    metric = loads(registries.registry(text)).metrics["load_seconds"]
     assert metric.mechanism.cells == 3
     tally = Tally(np.full(metric.mechanism.cohorts, 500), np.full((1, 3), 150))
     assert estimate(metric, tally).quantiles == ()
@@ -183,8 +173,7 @@ def test_an_ordinal_may_have_a_tree() -> None:
 def test_a_file_becomes_reports_and_reports_become_the_truth() -> None:
     """Real noise. 40 intervals at a level of 1 - 1e-8, the 32 of the shares together: one of
     them misses the truth with probability below 1e-6."""
-    registry: Registry = loads(REGISTRY)
-    metric = registry.metrics["load_seconds"]
+    metric = load_seconds()
     coin, secret, n = Coin(), bytes(32), 6000
     chance = np.random.default_rng(7)
     recorded = np.clip(chance.gamma(4.0, 1.0, n), 0, 15.99)

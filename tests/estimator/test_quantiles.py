@@ -4,6 +4,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from math import factorial, prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,39 +23,18 @@ from estimator.inversion.cumulative import cumulative_error, quantiles_of
 from estimator.quantiles import PARTS, quantiles, toward_ends
 from estimator.uncertainty import covariance
 from tests.conformance.simulated import tallies
+from tests.registries import load_seconds, registry
 
 EDGES = tuple(Decimal(edge) for edge in (0, 1, 2, 4, 8))
-REGISTRY = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 100
-contact = "telemetry@example.org"
-
-[metrics.load_seconds]
-question = "How many seconds did the app take to start?"
-type = "number"
-range = [0, 12]
-buckets = 12
-missing = 0
-mechanism = "optimized_unary"
-sensitivity = "product"
-epsilon = 2.0
-epoch = "once"
-owners = ["ui-team@example.org"]
-starts = 2026-11-30
-expires = 2027-12-31
-"""
 GAMMA = np.diff(stats.gamma.cdf(np.arange(13), 4.0))
 GAMMA[-1] += 1 - GAMMA.sum()
 STEPS = np.array([0.05, 0.2, 0, 0, 0, 0.25, 0.25, 0, 0, 0, 0.2, 0.05])
 """Every part is reached just at an edge: there an interval has no room to spare."""
 
 
-def metric_of(mechanism: str, buckets: int = 12, epsilon: str = "2.0") -> Metric:
-    text = REGISTRY.replace('"optimized_unary"', mechanism)
-    text = text.replace("buckets = 12", f"buckets = {buckets}")
-    text = text.replace("epsilon = 2.0", f"epsilon = {epsilon}")
+def metric_of(mechanism: str | dict[str, Any], buckets: int = 12, epsilon: str = "2.0") -> Metric:
+    cut = {"range": [0, 12], "buckets": buckets, "epsilon": Decimal(epsilon)}
+    text = registry(load_seconds(mechanism=mechanism, epoch="once", **cut))
     return loads(text).metrics["load_seconds"]
 
 
@@ -159,7 +139,7 @@ def test_intervals_of_one_cell_cover_by_exact_enumeration(
 
 
 def test_two_buckets_have_quantiles_too() -> None:
-    metric = metric_of('"randomized_response"', buckets=2)
+    metric = metric_of("randomized_response", buckets=2)
     p, q = metric.mechanism.p_true, metric.mechanism.p_false
     upper = round(10_000 * float(q + (p - q) * Fraction(1, 5)))
     tally = Tally(np.array([10_000]), np.array([[upper]]))
@@ -170,7 +150,7 @@ def test_two_buckets_have_quantiles_too() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    ['"generalized_randomized_response"', '"optimized_unary"', '"hierarchical_histogram"'],
+    ["generalized_randomized_response", "optimized_unary", "hierarchical_histogram"],
 )
 def test_no_reports_are_no_quantiles(mechanism: str) -> None:
     metric = metric_of(mechanism)
@@ -182,7 +162,7 @@ def test_no_reports_are_no_quantiles(mechanism: str) -> None:
 
 
 def test_documents_list_quantiles_with_plain_values() -> None:
-    metric = metric_of('"optimized_unary"')
+    metric = metric_of("optimized_unary")
     tally = Tally(np.array([1000]), np.full((1, 12), 160))
     document = estimate(metric, tally).to_dict()
     assert [each["part"] for each in document["quantiles"]] == list(PARTS)
@@ -194,15 +174,15 @@ def test_documents_list_quantiles_with_plain_values() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "epsilon", "n"),
     [
-        ('"generalized_randomized_response"', "2.0", 2000),
-        ('"symmetric_unary"', "2.0", 2000),
-        ('"optimized_unary"', "2.0", 200),
-        ('"hierarchical_histogram"', "8.0", 1000),
-        ('{ name = "hierarchical_histogram", branching = 2 }', "2.0", 300),
+        ("generalized_randomized_response", "2.0", 2000),
+        ("symmetric_unary", "2.0", 2000),
+        ("optimized_unary", "2.0", 200),
+        ("hierarchical_histogram", "8.0", 1000),
+        ({"name": "hierarchical_histogram", "branching": 2}, "2.0", 300),
     ],
 )
 def test_intervals_of_quantiles_cover_as_often_as_they_say(
-    mechanism: str, epsilon: str, n: int
+    mechanism: str | dict[str, Any], epsilon: str, n: int
 ) -> None:
     """2,000 collections. At an edge only one end can miss, and 97.5 % of intervals hold. It may be
     96.5 % where normal laws stand in for binomial ones; less than the bound is what a part covers

@@ -11,68 +11,23 @@ from client_sdk import load
 from client_sdk.review import error_of_a_rare_value
 from sottovoce.__main__ import main
 from sottovoce.commands.plan import EPILOG
+from tests.registries import Date, home_page, load_seconds, registry, theme
 
-METRICS = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 1000
-contact = "telemetry@example.org"
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "system", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-every = 5
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2027-12-31
-[metrics.startup]
-question = "How many seconds does the start take?"
-type = "number"
-range = [0, 20]
-missing = 0
-mechanism = "one_bit_mean"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2027-12-31
-[metrics.size]
-question = "How many lines does a file have?"
-type = "number"
-range = [0, 1000]
-buckets = 16
-missing = 0
-mechanism = "square_wave"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui-team@example.org"]
-starts = 2026-11-02
-expires = 2027-12-31
-[metrics.home_page]
-question = "Which site is the start page?"
-type = "string"
-{candidates}
-sensitivity = "location"
-epsilon = 1.0
-memoize = {{ epsilon_permanent = 4.0, distinct_values = 2, change_is_sensitive = false }}
-epoch = "week"
-owners = ["web-team@example.org"]
-starts = 2026-11-02
-expires = 2027-02-01
-"""
+
+def metrics_of(**keys: object) -> str:
+    """A file with one metric of each kind that is planned in its own way."""
+    return registry(
+        theme("light", "dark", "system", "other", every=5),
+        load_seconds("startup", range=[0, 20], mechanism="one_bit_mean"),
+        load_seconds("size", range=[0, 1000], buckets=16, mechanism="square_wave"),
+        home_page(expires=Date("2027-02-01"), **keys),
+    )
 
 
 @pytest.fixture
 def metrics(tmp_path: Path) -> str:
     path = tmp_path / "metrics.toml"
-    path.write_text(METRICS.format(candidates='candidates = ["https://a.example"]'))
+    path.write_text(metrics_of(candidates=["https://a.example"]))
     return str(path)
 
 
@@ -179,7 +134,7 @@ def test_strings_without_candidates_have_no_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     path = tmp_path / "metrics.toml"
-    path.write_text(METRICS.format(candidates=""))
+    path.write_text(metrics_of())
     assert main(["plan", str(path)]) == 1
     assert "home_page: there are no candidates" in capsys.readouterr().out
 
