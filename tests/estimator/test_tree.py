@@ -124,7 +124,7 @@ def test_a_range_and_its_complement_have_one_error_and_add_up_to_one() -> None:
 
 
 def test_without_reports_of_leaves_there_is_no_estimate() -> None:
-    metric = metric_of('"hierarchical_histogram"')
+    metric = metric_of("hierarchical_histogram")
     reports = np.array([500, 0])
     found = estimate(metric, Tally(reports, np.full((2, 12), 0)))
     assert found.n == 500 and found.quantiles == ()
@@ -134,7 +134,7 @@ def test_without_reports_of_leaves_there_is_no_estimate() -> None:
 
 
 def test_one_report_is_an_estimate_without_nan() -> None:
-    metric = metric_of('"hierarchical_histogram"')
+    metric = metric_of("hierarchical_histogram")
     counts = np.zeros((2, 12), np.int64)
     found = estimate(metric, Tally(np.array([0, 1]), counts))
     json.dumps(found.to_dict(), allow_nan=False)
@@ -172,7 +172,7 @@ def test_the_law_of_popcounts_is_that_of_a_level_drawn_at_random() -> None:
 def test_a_canary_with_a_tree_is_judged_without_supposing_independent_values() -> None:
     """30 epochs of an estimator that works raise no alarm, of one that halves its errors they do.
     The seed is fixed; anew, p-values would lie below 5e-8 with that probability each."""
-    metric = metric_of('"hierarchical_histogram"')
+    metric = metric_of("hierarchical_histogram")
     mechanism, n = metric.mechanism, 500
     chance = np.random.default_rng(21)
     drawn = tallies(mechanism, range(12), GAMMA.tolist(), n, 30, chance)
@@ -207,7 +207,7 @@ def test_intervals_of_leaves_cover_as_often_as_they_say(epsilon: str, n: int) ->
     truth = np.zeros(16)
     truth[[0, 3, 4, 15]] = 0.4, 0.41, 0.09, 0.1
     mechanism = HierarchicalHistogram.from_epsilon(16, epsilon)
-    metric = metric_of('"hierarchical_histogram"', buckets=16)._replace(mechanism=mechanism)
+    metric = metric_of("hierarchical_histogram", buckets=16)._replace(mechanism=mechanism)
     chance, collections = np.random.default_rng(31), 2000
     drawn = tallies(mechanism, range(16), truth.tolist(), n, collections, chance)
     covered, together = np.zeros(16), 0
@@ -229,7 +229,7 @@ def test_empty_leaves_are_seldom_called_present(epsilon: str, n: int) -> None:
     truth = np.zeros(64)
     truth[:2] = 0.5
     mechanism = HierarchicalHistogram.from_epsilon(64, epsilon)
-    metric = metric_of('"hierarchical_histogram"', buckets=64)._replace(mechanism=mechanism)
+    metric = metric_of("hierarchical_histogram", buckets=64)._replace(mechanism=mechanism)
     chance, collections = np.random.default_rng(32), 2000
     drawn = tallies(mechanism, range(64), truth.tolist(), n, collections, chance)
     called = sum(
