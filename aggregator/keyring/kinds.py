@@ -178,8 +178,12 @@ KINDS: Mapping[str, type[AnyKey]] = {
 
 
 def fresh_text() -> str:
-    """Draw a text to be carried by apps or shown by analysts: 192 bits."""
-    return secrets.token_urlsafe(24)
+    """Draw a text to be carried by apps or shown by analysts: 192 bits.
+
+    Hexadecimal, for it is also typed behind an option: base64 may begin with a hyphen, which
+    command lines take for an option.
+    """
+    return secrets.token_hex(24)
 
 
 def digest_of(text: str) -> bytes:
