@@ -28,7 +28,7 @@ export function utf8(text) {
     if (point < 0x80) bytes.push(point);
     else {
       const rest = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-      bytes.push(((0xf00 >> rest) & 0xff) | (point >> (6 * rest)));
+      bytes.push(((0xf00 >> (rest + 1)) & 0xff) | (point >> (6 * rest)));
       for (let left = rest - 1; left >= 0; left--) bytes.push(0x80 | ((point >> (6 * left)) & 0x3f));
     }
   }

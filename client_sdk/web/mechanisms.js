@@ -107,7 +107,7 @@ function unary({ domain, one_if_one: one, one_if_zero: zero }) {
  */
 function localHashing({ domain, cells_per_seed: size, keep, seeds, modulus }) {
   const kept = keeping(size, keep);
-  check(domain > 1n && seeds > 1n, "need 2 values and seeds or more", [domain, seeds]);
+  check(domain > 1n && seeds > 0n, "need 2 values and a seed, or more", [domain, seeds]);
   const field = modulus === 0n || (size < modulus && modulus < 2n * size);
   check(field, "modulus must be 0 or have the degree of cells_per_seed", modulus);
   return {
