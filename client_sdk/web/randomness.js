@@ -29,6 +29,7 @@ const REST_BYTES = 7;
  * Random bytes of the browser, at most 65,536.
  *
  * @param {number} count
+ * @returns {Uint8Array}
  */
 export function randomBytes(count) {
   if (typeof globalThis.crypto?.getRandomValues !== "function") {

@@ -58,7 +58,11 @@ export { coinOf, prfStream, randomBytes };
  *   Draws a report, as the JSON text to send. Each call is a new draw and loses epsilon again.
  */
 
-/** Secret of a device: keep it, or remembered noise is drawn anew. */
+/**
+ * Secret of a device: keep it, or remembered noise is drawn anew.
+ *
+ * @returns {Uint8Array}
+ */
 export function newSecret() {
   return randomBytes(32);
 }

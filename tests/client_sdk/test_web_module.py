@@ -1,0 +1,173 @@
+"""The browser module, run by node: what Python says of it, and what it must never contain."""
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from decimal import Decimal
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright._impl._driver import compute_driver_executable
+
+from client_sdk import loads
+from client_sdk.errors import ParameterError
+from client_sdk.mechanisms import CATALOGUE
+from client_sdk.metric import Metric
+from client_sdk.web_definition import MECHANISMS, definition
+from tests.client_sdk.conftest import HEAD, HOME_PAGE, THEME
+from tests.client_sdk.web_vectors import document, mechanisms, metric_of, written
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "client_sdk" / "web"
+MODULES = sorted(WEB.glob("*.js"))
+VECTORS = Path(__file__).with_name("web_vectors.json")
+TESTS = sorted((ROOT / "tests" / "web").glob("*.test.js"))
+MOST_BYTES = 8 * 1024
+SHELTERED = r"eval|Function|innerHTML|outerHTML|insertAdjacentHTML|document|window"
+OUTSIDE = r"fetch|XMLHttpRequest|sendBeacon|WebSocket|EventSource|import\(|navigator|location"
+KEPT = r"localStorage|sessionStorage|indexedDB|caches|cookie|history"
+FOREIGN_CHANCE = r"Math\.random|Date|performance|randomUUID"
+TSC = (
+    "tsc --noEmit --allowJs --checkJs --strict --noUnusedLocals --noImplicitReturns --target es2022"
+)
+TSC += " --module node16 --lib es2022,dom"
+AGREE = """
+import * as module from "./code/sottovoce.js";
+import * as told from "./told/sottovoce.js";
+export const all: typeof told = module;
+export const noMore: typeof module = told;
+"""
+
+
+def nodes() -> list[str]:
+    """The machine's node if it has one, and that which playwright's wheel brings."""
+    bundled = compute_driver_executable()[0]
+    return [*filter(None, [shutil.which("node")]), str(bundled)]
+
+
+def run(command: list[str], cwd: Path = ROOT) -> str:
+    """Return what a program prints; that it succeeds is claimed."""
+    answer = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+def test_the_vectors_are_what_python_makes_today() -> None:
+    # Else: python -m tests.client_sdk.web_vectors > tests/client_sdk/web_vectors.json
+    assert VECTORS.read_text() == written(document())
+
+
+def test_the_vectors_have_every_mechanism_of_browsers() -> None:
+    assert {mechanism.name for _, mechanism in mechanisms()} == set(MECHANISMS)
+    assert set(MECHANISMS) <= set(CATALOGUE)
+
+
+@pytest.mark.parametrize("node", nodes())
+def test_the_module_makes_the_same_bytes_and_refuses_what_it_must(node: str) -> None:
+    output = run([node, "--test", "--test-reporter=tap", *map(str, TESTS)])
+    vectors = json.loads(VECTORS.read_text())
+    compared = re.search(r"^#? ?(\{\"reports\".*\})$", output, re.MULTILINE)
+    assert compared is not None and json.loads(compared[1]) == {
+        "reports": sum(len(case["draws"]) for case in vectors["reports"]),
+        "coins": len(vectors["coins"]),
+        "streams": len(vectors["streams"]),
+        "encodings": sum(len(case["answers"]) for case in vectors["encodings"]),
+    }
+    assert re.search(r"^# skipped 0$", output, re.MULTILINE)
+
+
+def test_the_module_is_small() -> None:
+    text = b"".join(path.read_bytes() for path in MODULES)
+    assert len(gzip.compress(text, 9)) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_the_module_neither_sends_nor_keeps_nor_evaluates(path: Path) -> None:
+    text = path.read_text()
+    code = re.sub(r"//.*", "", re.sub(r"/\*\*.*?\*/", "", text, flags=re.DOTALL))
+    for words in (SHELTERED, OUTSIDE, KEPT, FOREIGN_CHANCE):
+        assert not re.findall(rf"\b(?:{words})", code), words
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_the_module_imports_only_its_own_files(path: Path) -> None:
+    names = re.findall(r"""(?:from|import)\s*\(?["']([^"']+)["']""", path.read_text())
+    assert all((WEB / name).is_file() and name.startswith("./") for name in names)
+
+
+def test_the_files_of_the_module_are_found_in_the_package() -> None:
+    found = {each.name for each in files("client_sdk").joinpath("web").iterdir()}
+    assert found == {*(path.name for path in MODULES), "sottovoce.d.ts", "package.json"}
+
+
+@pytest.mark.slow
+def test_the_types_are_right_and_the_declarations_agree(tmp_path: Path) -> None:
+    if shutil.which("tsc") is None:
+        pytest.fail("tsc is not here: install Debian's node-typescript", False)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "agree.ts").write_text(AGREE)
+    for folder in ("code", "told"):
+        (tmp_path / folder).mkdir()
+    for path in MODULES:
+        shutil.copy(path, tmp_path / "code")
+    shutil.copy(WEB / "sottovoce.d.ts", tmp_path / "told")
+    code = [f"code/{path.name}" for path in MODULES]
+    run([*TSC.split(), "agree.ts", *code], tmp_path)
+
+
+def declared(text: str) -> Metric:
+    (metric,) = loads(HEAD.format(lifetime=1000) + text).metrics.values()
+    return metric
+
+
+def test_a_definition_states_the_integers_in_use_as_text() -> None:
+    metric = declared(THEME)
+    stated = definition(metric)
+    parameters = stated["mechanism"].pop("parameters")
+    assert parameters == {
+        name: str(number) for name, number in metric.mechanism.parameters().items()
+    }
+    assert stated == {
+        "version": 1,
+        "metric": "theme",
+        "fingerprint": metric.fingerprint,
+        "channel": metric.channel_hash,
+        "type": "category",
+        "labels": ["light", "dark", "system", "other"],
+        "edges": [],
+        "missing": 3,
+        "catch_all": 3,
+        "mechanism": {"name": metric.mechanism.name, "kind": "cell", "cells": 4, "cohorts": 1},
+        "epsilon": "1.000000",
+        "epsilon_permanent": None,
+    }
+
+
+@pytest.mark.parametrize("name", [name for name, _ in mechanisms()])
+def test_a_definition_survives_json(name: str) -> None:
+    stated = definition(metric_of(dict(mechanisms())[name]))
+    assert json.loads(json.dumps(stated)) == stated
+
+
+def test_a_definition_of_strings_states_both_losses() -> None:
+    stated = definition(declared(HOME_PAGE))
+    assert (stated["epsilon"], stated["epsilon_permanent"]) == ("1.000000", "4.000000")
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"every": 2}, "every must be 1"),
+        ({"sample": Decimal("0.5")}, "sample must be 1"),
+        ({"when_absent": 0}, "when_absent must be left out"),
+        ({"labels": (1, 2, 3, 2**53)}, "labels must be integers up to"),
+        ({"mechanism": CATALOGUE["subset_selection"].from_epsilon(4, 1, 1)}, "mechanism must be"),
+    ],
+)
+def test_what_a_page_cannot_answer_is_refused(change: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ParameterError, match=rule):
+        definition(declared(THEME)._replace(**change))
