@@ -15,7 +15,7 @@ from playwright._impl._driver import compute_driver_executable
 
 from client_sdk import loads
 from client_sdk.errors import ParameterError
-from client_sdk.mechanisms import CATALOGUE
+from client_sdk.mechanisms import CATALOGUE, build
 from client_sdk.metric import Metric
 from client_sdk.web_definition import MECHANISMS, definition
 from tests.client_sdk.conftest import HEAD, HOME_PAGE, THEME
@@ -165,7 +165,7 @@ def test_a_definition_of_strings_states_both_losses() -> None:
         ({"sample": Decimal("0.5")}, "sample must be 1"),
         ({"when_absent": 0}, "when_absent must be left out"),
         ({"labels": (1, 2, 3, 2**53)}, "labels must be integers up to"),
-        ({"mechanism": CATALOGUE["subset_selection"].from_epsilon(4, 1, 1)}, "mechanism must be"),
+        ({"mechanism": build("subset_selection", domain=4, epsilon=1)}, "mechanism must be"),
     ],
 )
 def test_what_a_page_cannot_answer_is_refused(change: dict[str, Any], rule: str) -> None:
