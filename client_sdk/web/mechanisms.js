@@ -8,7 +8,7 @@
 import { join, sha256, uint32, utf8 } from "./bytes.js";
 import { ONE } from "./randomness.js";
 
-/** @typedef {import("./randomness.js").Coin} Coin */
+/** @typedef {import("./types.js").Coin} Coin */
 /** @typedef {Record<string, bigint>} Parameters */
 
 /**
@@ -22,26 +22,21 @@ import { ONE } from "./randomness.js";
  * @property {(permanent: bigint, coin: Coin) => Promise<bigint>} instantaneous What is sent.
  */
 
+/** @typedef {(parameters: Parameters) => Mechanism} Make */
+
 /** Highest place of a number in its range: client_sdk.mechanisms.POSITIONS. */
 export const POSITIONS = 1n << 32n;
 
-/**
- * @param {boolean} holds
- * @param {string} rule
- * @param {unknown} got
- */
-export function check(holds, rule, got) {
+/** @type {(holds: boolean, rule: string, got: unknown) => void} */
+export const check = (holds, rule, got) => {
   if (!holds) throw new RangeError(`definition: ${rule}, got ${got}`);
-}
+};
 
 /** @type {(value: bigint) => bigint} */
 const itself = (value) => value;
 
-/**
- * @param {Parameters} parameters
- * @returns {Mechanism}
- */
-function randomizedResponse({ yes_if_yes: yes, yes_if_no: no }) {
+/** @type {Make} */
+const randomizedResponse = ({ yes_if_yes: yes, yes_if_no: no }) => {
   const fits = 0n < yes && yes < ONE && 0n < no && no < ONE && yes !== no;
   check(fits, "yes_if_yes and yes_if_no must differ and lie inside 0..2**64", [yes, no]);
   return {
@@ -51,45 +46,38 @@ function randomizedResponse({ yes_if_yes: yes, yes_if_no: no }) {
     permanent: itself,
     instantaneous: async (bit, coin) => BigInt(await coin.bernoulli(bit ? yes : no)),
   };
-}
+};
 
 /**
  * Keeps one of `size` cells, or sends another one.
  *
- * @param {bigint} size
- * @param {bigint} keep
+ * @type {(size: bigint, keep: bigint) => (cell: bigint, coin: Coin) => Promise<bigint>}
  */
-function keeping(size, keep) {
+const keeping = (size, keep) => {
   const fits = size > 1n && ONE < keep * size && keep < ONE;
   check(fits, "keep must lie between chance level and 2**64, of 2 cells or more", [keep, size]);
-  return async (/** @type {Coin} */ coin, /** @type {bigint} */ cell) => {
+  return async (cell, coin) => {
     const kept = await coin.bernoulli(keep);
     const shift = 1n + (await coin.uniform(size - 1n));
     const other = (cell + shift) % size;
     return kept ? cell : other;
   };
-}
+};
 
-/**
- * @param {Parameters} parameters
- * @returns {Mechanism}
- */
-function generalizedRandomizedResponse({ domain, keep }) {
+/** @type {Make} */
+const generalizedRandomizedResponse = ({ domain, keep }) => {
   const kept = keeping(domain, keep);
   return {
     kind: "cell",
     cells: domain,
     domain,
     permanent: itself,
-    instantaneous: (cell, coin) => kept(coin, cell),
+    instantaneous: kept,
   };
-}
+};
 
-/**
- * @param {Parameters} parameters
- * @returns {Mechanism}
- */
-function unary({ domain, one_if_one: one, one_if_zero: zero }) {
+/** @type {Make} */
+const unary = ({ domain, one_if_one: one, one_if_zero: zero }) => {
   const fits = domain > 1n && 0n < zero && zero < one && one < ONE;
   check(fits, "need 0 < one_if_zero < one_if_one < 2**64 and 2 values or more", [zero, one, domain]);
   return {
@@ -99,13 +87,10 @@ function unary({ domain, one_if_one: one, one_if_zero: zero }) {
     permanent: (value) => 1n << value,
     instantaneous: (bits, coin) => coin.flipBits(bits, Number(domain), one, zero),
   };
-}
+};
 
-/**
- * @param {Parameters} parameters
- * @returns {Mechanism}
- */
-function localHashing({ domain, cells_per_seed: size, keep, seeds, modulus }) {
+/** @type {Make} */
+const localHashing = ({ domain, cells_per_seed: size, keep, seeds, modulus }) => {
   const kept = keeping(size, keep);
   check(domain > 1n && seeds > 0n, "need 2 values and a seed, or more", [domain, seeds]);
   const field = modulus === 0n || (size < modulus && modulus < 2n * size);
@@ -118,20 +103,17 @@ function localHashing({ domain, cells_per_seed: size, keep, seeds, modulus }) {
     async instantaneous(value, coin) {
       const seed = await coin.uniform(seeds);
       // The cell draws nothing: it may be worked out before the channel's own draws.
-      return seed * size + (await kept(coin, hashed(seed, value, size, modulus)));
+      return seed * size + (await kept(hashed(seed, value, size, modulus), coin));
     },
   };
-}
+};
 
 /**
  * The cell of a value under a seed: client_sdk/mechanisms/linear_hashing.py.
  *
- * @param {bigint} seed
- * @param {bigint} value
- * @param {bigint} size
- * @param {bigint} modulus
+ * @type {(seed: bigint, value: bigint, size: bigint, modulus: bigint) => bigint}
  */
-function hashed(seed, value, size, modulus) {
+const hashed = (seed, value, size, modulus) => {
   let result = 0n;
   if (size === 2n) {
     for (let both = (seed + 1n) & value; both; both >>= 1n) result ^= both & 1n;
@@ -146,17 +128,14 @@ function hashed(seed, value, size, modulus) {
     else result = (result + one * other) % size;
   }
   return result;
-}
+};
 
 /**
  * In the field of `size` elements, a power of two.
  *
- * @param {bigint} one
- * @param {bigint} other
- * @param {bigint} size
- * @param {bigint} modulus
+ * @type {(one: bigint, other: bigint, size: bigint, modulus: bigint) => bigint}
  */
-function product(one, other, size, modulus) {
+const product = (one, other, size, modulus) => {
   let result = 0n;
   for (; other; other >>= 1n) {
     if (other & 1n) result ^= one;
@@ -164,13 +143,10 @@ function product(one, other, size, modulus) {
     if (one & size) one ^= modulus;
   }
   return result;
-}
+};
 
-/**
- * @param {Parameters} parameters
- * @returns {Mechanism}
- */
-function oneBitMean({ one_if_lowest: lowest, step }) {
+/** @type {Make} */
+const oneBitMean = ({ one_if_lowest: lowest, step }) => {
   const fits = lowest > 0n && step > 0n && 2n * lowest + step * POSITIONS === ONE;
   check(fits, "one_if_lowest and step must span what is left to 2**64", [lowest, step]);
   return {
@@ -180,13 +156,10 @@ function oneBitMean({ one_if_lowest: lowest, step }) {
     permanent: itself,
     instantaneous: async (place, coin) => BigInt(await coin.bernoulli(lowest + step * place)),
   };
-}
+};
 
-/**
- * @param {Parameters} parameters
- * @returns {Mechanism}
- */
-function rappor({ bits, hashes, cohorts, one_if_set: set, one_if_unset: unset, ...report }) {
+/** @type {Make} */
+const rappor = ({ bits, hashes, cohorts, one_if_set: set, one_if_unset: unset, ...report }) => {
   const { report_if_one: one, report_if_zero: zero } = report;
   const fits = 0n < hashes && hashes <= bits && 0n < cohorts && cohorts <= 65536n;
   check(fits, "need 1 <= hashes <= bits and cohorts in 1..65536", [hashes, bits, cohorts]);
@@ -201,17 +174,14 @@ function rappor({ bits, hashes, cohorts, one_if_set: set, one_if_unset: unset, .
       coin.flipBits(await bloom(text, cohort, width, hashes), width, set, unset),
     instantaneous: (permanent, coin) => coin.flipBits(permanent, width, one, zero),
   };
-}
+};
 
 /**
  * The bits of a string under its cohort's hashes.
  *
- * @param {string} text
- * @param {bigint} cohort
- * @param {number} width
- * @param {bigint} hashes
+ * @type {(text: string, cohort: bigint, width: number, hashes: bigint) => Promise<bigint>}
  */
-async function bloom(text, cohort, width, hashes) {
+const bloom = async (text, cohort, width, hashes) => {
   const [prefix, encoded] = [join(utf8("sottovoce bloom\0"), uint32(Number(cohort))), utf8(text)];
   const cells = new Set();
   let bits = 0n;
@@ -224,9 +194,9 @@ async function bloom(text, cohort, width, hashes) {
       if (BigInt(cells.size) === hashes) return bits;
     }
   }
-}
+};
 
-/** @type {Record<string, [(parameters: Parameters) => Mechanism, string]>} */
+/** @type {Record<string, [Make, string]>} */
 const CATALOGUE = {
   randomized_response: [randomizedResponse, "yes_if_yes yes_if_no"],
   generalized_randomized_response: [generalizedRandomizedResponse, "domain keep"],
@@ -241,11 +211,8 @@ const CATALOGUE = {
   ],
 };
 
-/**
- * @param {import("./sottovoce.js").Stated} stated
- * @returns {Mechanism}
- */
-export function mechanismFrom({ name, kind, cells, cohorts, parameters }) {
+/** @type {(stated: import("./types.js").Stated) => Mechanism} */
+export const mechanismFrom = ({ name, kind, cells, cohorts, parameters }) => {
   check(Object.hasOwn(CATALOGUE, name), "mechanism must be one that browsers have", name);
   const [make, names] = CATALOGUE[name];
   const [given, wanted] = [Object.keys(parameters).sort().join(), names.split(" ").sort().join()];
@@ -264,4 +231,4 @@ export function mechanismFrom({ name, kind, cells, cohorts, parameters }) {
   const said = [kind, cells, cohorts].join();
   check(said === shape, `kind, cells and cohorts must be ${shape}`, said);
   return made;
-}
+};

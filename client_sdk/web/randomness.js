@@ -7,19 +7,7 @@
 
 import { hmacBy, join, uint32 } from "./bytes.js";
 
-/**
- * Gives the next bytes of a random stream.
- * @typedef {(count: number) => Uint8Array | Promise<Uint8Array>} Source
- */
-
-/**
- * @typedef {object} Coin
- * @property {(threshold: bigint) => Promise<boolean>} bernoulli
- *   True with probability exactly threshold / 2**64.
- * @property {(bound: bigint) => Promise<bigint>} uniform An integer in [0, bound), by rejection.
- * @property {(bits: bigint, width: number, ifOne: bigint, ifZero: bigint) => Promise<bigint>} flipBits
- *   Each of `width` bits is 1 with probability ifOne / 2**64 where `bits` has a 1, else ifZero / 2**64.
- */
+/** @typedef {import("./types.js").Source} Source */
 
 export const ONE = 1n << 64n;
 const REST_BITS = 56n;
@@ -62,7 +50,6 @@ export function prfStream(secret, ...context) {
  * `prfStream` of a secret: whoever can predict the source removes the noise.
  *
  * @param {Source} [source]
- * @returns {Coin}
  */
 export function coinOf(source = randomBytes) {
   const word = async () => number(await source(8));
@@ -70,12 +57,11 @@ export function coinOf(source = randomBytes) {
   /**
    * The lanes whose words lie below a threshold. A lane's first byte decides unless it equals the
    * threshold's; only then the rest of its word is looked at.
+   * `digits` are of all lanes, the highest lane's first; `spare` is for the rests of words.
    *
-   * @param {Uint8Array} digits Of all lanes, the highest lane's first.
-   * @param {bigint} threshold
-   * @param {Uint8Array} spare For the rests of words.
+   * @type {(digits: Uint8Array, threshold: bigint, spare: Uint8Array) => Promise<bigint>}
    */
-  async function below(digits, threshold, spare) {
+  const below = async (digits, threshold, spare) => {
     const digit = Number(threshold >> REST_BITS);
     const rest = BigInt.asUintN(56, threshold);
     let [lanes, start] = ["0b", 0];
@@ -89,24 +75,20 @@ export function coinOf(source = randomBytes) {
       lanes += one ? "1" : "0";
     }
     return BigInt(lanes);
-  }
+  };
 
-  return Object.freeze({
-    bernoulli: async (/** @type {bigint} */ threshold) => (await word()) < threshold,
+  /** @type {import("./types.js").Coin} */
+  const coin = {
+    bernoulli: async (threshold) => (await word()) < threshold,
 
-    async uniform(/** @type {bigint} */ bound) {
+    async uniform(bound) {
       if (bound < 1n || bound > ONE) throw new RangeError(`bound must lie in 1..2**64, got ${bound}`);
       let drawn = await word();
       while (drawn >= ONE - (ONE % bound)) drawn = await word();
       return drawn % bound;
     },
 
-    async flipBits(
-      /** @type {bigint} */ bits,
-      /** @type {number} */ width,
-      /** @type {bigint} */ ifOne,
-      /** @type {bigint} */ ifZero,
-    ) {
+    async flipBits(bits, width, ifOne, ifZero) {
       const spare = REST_BYTES * (1 + (width >> 7)); // twice the ties to expect, and one
       const drawn = await source(width + 2 * spare);
       const digits = drawn.subarray(0, width);
@@ -115,7 +97,8 @@ export function coinOf(source = randomBytes) {
       // Every lane has met both thresholds; `bits` chooses between the outcomes only now.
       return zeros ^ (bits & (ones ^ zeros));
     },
-  });
+  };
+  return Object.freeze(coin);
 }
 
 /** @param {Uint8Array} bytes Most significant first. */

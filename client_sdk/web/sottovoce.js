@@ -10,53 +10,8 @@ import { encoderOf } from "./values.js";
 
 export { coinOf, prfStream, randomBytes };
 
-/** @typedef {import("./randomness.js").Coin} Coin */
-/** @typedef {import("./randomness.js").Source} Source */
-/** @typedef {import("./values.js").Answer} Answer */
-
-/**
- * A mechanism and the integers that fix its law, each as decimal text.
- * @typedef {object} Stated
- * @property {string} name
- * @property {string} kind
- * @property {number} cells
- * @property {number} cohorts
- * @property {Record<string, string>} parameters
- */
-
-/**
- * What client_sdk.web_definition writes.
- * @typedef {object} Definition
- * @property {number} version
- * @property {string} metric
- * @property {string} fingerprint
- * @property {string} channel
- * @property {string} type
- * @property {(boolean | number | string)[]} labels
- * @property {string[]} edges
- * @property {number | string} missing
- * @property {number | null} catch_all
- * @property {Stated} mechanism
- * @property {string} epsilon
- * @property {string | null} epsilon_permanent
- */
-
-/**
- * @typedef {object} Drawing
- * @property {number} epoch Number of the epoch; 0 for a metric that is asked once.
- * @property {Uint8Array} [secret] For strings, whose noise is remembered: 32 bytes of `newSecret`.
- * @property {Coin} [coin] For tests.
- */
-
-/**
- * @typedef {object} Metric
- * @property {string} name
- * @property {string} epsilon Loss of one report, rounded up.
- * @property {string | null} epsilonPermanent Loss of all reports of one string, rounded up.
- * @property {(answer: Answer) => bigint | string} encode What is randomized.
- * @property {(answer: Answer, drawing: Drawing) => Promise<string>} report
- *   Draws a report, as the JSON text to send. Each call is a new draw and loses epsilon again.
- */
+/** @typedef {import("./types.js").Answer} Answer */
+/** @typedef {import("./types.js").Drawing} Drawing */
 
 /**
  * Secret of a device: keep it, or remembered noise is drawn anew.
@@ -70,8 +25,8 @@ export function newSecret() {
 /**
  * Make a metric; throws unless the definition is whole and its law has noise.
  *
- * @param {Definition} definition
- * @returns {Metric}
+ * @param {import("./types.js").Definition} definition
+ * @returns {import("./types.js").Metric}
  */
 export function load(definition) {
   const { version, metric, fingerprint, channel, epsilon } = definition;

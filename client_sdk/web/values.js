@@ -5,15 +5,14 @@
 
 import { POSITIONS, check } from "./mechanisms.js";
 
-/** @typedef {boolean | number | string | null | undefined} Answer Nothing is `missing`. */
 /** @typedef {[bigint, bigint]} Ratio Numerator, and denominator above 0. */
 
 const LONGEST_STRING = 1024;
 
 /**
- * @param {import("./sottovoce.js").Definition} definition
+ * @param {import("./types.js").Definition} definition
  * @param {bigint | undefined} domain
- * @returns {(answer: Answer) => bigint | string}
+ * @returns {(answer: import("./types.js").Answer) => bigint | string}
  */
 export function encoderOf({ metric, type, labels, edges, missing, catch_all: other }, domain) {
   const known = ["boolean", "category", "ordinal", "number", "string"].includes(type);
