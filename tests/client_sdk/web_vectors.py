@@ -43,6 +43,8 @@ STRINGS = (
     "x" * 1023 + "\u0958y",
     "\U0001f9ea" * 1030,
 )
+HASHED = ("Zürich", "", "\U00010348\U0001f9ea\U0010ffff", "\ud800\x7f\x80\u07ff\u0800\uffff")
+"""Characters of every length in UTF-8, first and last ones among them."""
 
 
 class Recorded:
@@ -131,7 +133,7 @@ def mechanisms() -> Iterator[tuple[str, Mechanism]]:
 def values_of(mechanism: Mechanism) -> list[Any]:
     """Values to report: the ends, and some between."""
     if mechanism.encodes == "string":
-        return ["Zürich", "", "\U0001f9ea", "\ud800"][: 1 if mechanism.cells > 1000 else 4]
+        return list(HASHED[: 1 if mechanism.cells > 1000 else None])
     assert mechanism.domain is not None
     last = mechanism.domain - 1
     return sorted({0, 1, last // 3, last // 2, last - 1, last})
