@@ -1,0 +1,27 @@
+"""Surveys: in the browser, on paper, and what comes of them.
+
+`sottovoce survey ACT --help` says more about each.
+"""
+
+import argparse
+from importlib import import_module
+
+ACTS: dict[str, str] = {}
+"""Each is a module in `sottovoce/surveys/`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    acts = parser.add_subparsers(dest="act", title="acts", metavar="ACT", required=True)
+    for name, told in ACTS.items():
+        module = import_module(f"sottovoce.surveys.{name}")
+        act = acts.add_parser(
+            name,
+            help=told,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(act)
+
+
+def run(args: argparse.Namespace) -> int:
+    return int(import_module(f"sottovoce.surveys.{args.act}").run(args))

@@ -1,0 +1,1 @@
+"""What `sottovoce survey` does: one module per act, each as a module of `sottovoce.commands` is."""
