@@ -61,3 +61,17 @@ export interface Metric {
   /** Draws a report, as the JSON text to send. Each call is a new draw and loses epsilon again. */
   report: (answer: Answer, drawing: Drawing) => Promise<string>;
 }
+
+/** What is kept under one name; values are those that structured clones can hold. */
+export interface State {
+  get: (key: string) => Promise<any>;
+  /** All of the entries are durable when this resolves, or none is. */
+  put: (entries: Record<string, unknown>) => Promise<void>;
+  forget: (...keys: string[]) => Promise<void>;
+}
+
+/** Where states lie: those of the browser, or others in tests. */
+export interface Places {
+  indexedDB?: IDBFactory;
+  locks?: LockManager;
+}
