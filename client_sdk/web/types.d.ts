@@ -75,3 +75,33 @@ export interface Places {
   indexedDB?: IDBFactory;
   locks?: LockManager;
 }
+
+export interface Identity {
+  /** 32 hex digits, drawn by the server. */
+  device: string;
+  /** 32 bytes, from which the MACs are made. */
+  key: Uint8Array;
+}
+
+/** What `finished` made, and of whom. */
+export interface Batch extends Identity {
+  /** From 1, higher with each new batch of a device. */
+  sequence: number;
+  /** The exact text that is sent. */
+  body: string;
+  mac: string;
+}
+
+/** What the server said, under its MAC. */
+export interface Answered {
+  verdict: "accepted" | "duplicate";
+  /** Micro-epsilon in the server's ledger for this device. */
+  spent: number;
+  /** For each report "accepted" or the reason of its refusal. */
+  reports: string[];
+}
+
+export interface Connection {
+  /** For tests. */
+  fetch?: typeof fetch;
+}
