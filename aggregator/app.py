@@ -6,13 +6,13 @@ logged about a request that could name a device or an address.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 
 from flask import Flask, Response, g, request
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from aggregator import intake
+from aggregator import intake, web_origins
 from aggregator.batch import Answer
 from aggregator.body import read_json_body, read_upload
 from aggregator.catalogue import Catalogue
@@ -42,6 +42,7 @@ def create_app(
     limits: EnrolmentLimits = DEFAULT_LIMITS,
     network_secret: bytes | None = None,
     trusted_proxies: int = 0,
+    allowed_origins: Sequence[str] = (),
 ) -> Flask:
     """Wire the parts together.
 
@@ -55,6 +56,7 @@ def create_app(
         limits: How many devices may enrol.
         network_secret: Names their networks; the processes that share one count together.
         trusted_proxies: How many of the last addresses in X-Forwarded-For come from proxies.
+        allowed_origins: Other origins whose pages may send.
     """
     readiness = readiness or Readiness(store, catalogue)
     app = Flask(__name__, static_folder=None)
@@ -67,6 +69,8 @@ def create_app(
     within_limits = limited(app, store.windows, networks, limits, clock)
     answer_errors_as_problems(app)
     app.after_request(_guarded)
+    if allowed_origins:
+        web_origins.allow(app, allowed_origins)
 
     @app.errorhandler(Malformed)
     def malformed(error: Malformed) -> Response:

@@ -12,6 +12,8 @@ SOTTOVOCE_ENROL_LIMIT_PER_NETWORK
                            as many from one IPv6 /48 (300)
 SOTTOVOCE_TRUSTED_PROXIES  proxies in front of the server that each add the address they saw to
                            X-Forwarded-For; all before is anybody's word (0: the header is ignored)
+SOTTOVOCE_WEB_ORIGINS      origins of web apps that may send from browsers, comma-separated and exact:
+                           https://app.example.org (none; the server's own needs none)
 SOTTOVOCE_HOST             address to listen on (127.0.0.1)
 SOTTOVOCE_PORT             TCP port to listen on (8080)
 SOTTOVOCE_WORKERS          server processes, about one per core (2)
@@ -42,6 +44,7 @@ SOTTOVOCE_AOF_REWRITE_INTERVAL  seconds between two rewrites of the store's appe
 SOTTOVOCE_WAIT_REPLICAS    replicas that must have an upload before it is acknowledged (0)
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +54,9 @@ from urllib.parse import urlsplit
 from client_sdk.epochs import DAY_SECONDS
 
 _LEVELS = ("debug", "info", "warning", "error")
+_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
+"""As browsers write it."""
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
 LEAST_CANARY_DEVICES = 100
 """Fewer would show faults too late, and their errors are not nearly normal."""
@@ -77,6 +83,7 @@ class ServerSettings:
     enrol_limit: int = 100_000
     enrol_limit_per_network: int = 300
     trusted_proxies: int = 0
+    web_origins: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 2
@@ -123,6 +130,7 @@ class ServerSettings:
             trusted_proxies=_integer(
                 environ, "SOTTOVOCE_TRUSTED_PROXIES", 0, 16, cls.trusted_proxies
             ),
+            web_origins=_origins(environ, "SOTTOVOCE_WEB_ORIGINS"),
             host=environ.get("SOTTOVOCE_HOST") or cls.host,
             port=_integer(environ, "SOTTOVOCE_PORT", 0, 65535, cls.port),
             workers=_integer(environ, "SOTTOVOCE_WORKERS", 1, 256, cls.workers),
@@ -197,7 +205,7 @@ def _url(environ: Mapping[str, str], variable: str) -> str | None:
 
 
 def _web_addresses(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
-    found = tuple(filter(None, map(str.strip, (environ.get(variable) or "").split(","))))
+    found = _listed(environ, variable)
     for text in found:
         try:
             parts = urlsplit(text)
@@ -209,6 +217,30 @@ def _web_addresses(environ: Mapping[str, str], variable: str) -> tuple[str, ...]
             rule = "must be http:// or https:// URLs without a user, separated by commas"
             raise SettingsError(variable, rule, text.rpartition("@")[2])
     return found
+
+
+def _origins(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    found = _listed(environ, variable)
+    for text in found:
+        if text == "*":
+            rule = (
+                "must name each origin: with * any page whatsoever may send as if it were your app"
+            )
+            raise SettingsError(variable, rule, text)
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError:
+            port = 0
+        # They leave out the port that goes without saying.
+        if not _ORIGIN.fullmatch(text) or port in (0, _DEFAULT_PORTS[parts.scheme]):
+            rule = "must be origins as browsers send them, like https://app.example.org:8443"
+            raise SettingsError(variable, f"{rule}, separated by commas", text.rpartition("@")[2])
+    return found
+
+
+def _listed(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, (environ.get(variable) or "").split(","))))
 
 
 def _accepted(environ: Mapping[str, str], variable: str) -> bool:

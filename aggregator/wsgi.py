@@ -56,6 +56,7 @@ class _Parts:
             limits=EnrolmentLimits(settings.enrol_limit, settings.enrol_limit_per_network),
             network_secret=self._network_secret,
             trusted_proxies=settings.trusted_proxies,
+            allowed_origins=settings.web_origins,
             readiness=Readiness(
                 self._store, self._catalogue, settings.ready_fold_lag_seconds, self._free_share
             ),

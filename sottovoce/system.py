@@ -109,6 +109,7 @@ def running(
             "SOTTOVOCE_ENROL_LIMIT": str(settings.enrol_limit),
             "SOTTOVOCE_ENROL_LIMIT_PER_NETWORK": str(settings.enrol_limit_per_network),
             "SOTTOVOCE_TRUSTED_PROXIES": str(settings.trusted_proxies),
+            "SOTTOVOCE_WEB_ORIGINS": ",".join(settings.web_origins),
             "SOTTOVOCE_HOST": settings.host,
             "SOTTOVOCE_PORT": str(settings.port),
             "SOTTOVOCE_WORKERS": str(settings.workers),

@@ -130,20 +130,20 @@ async function post(endpoint, path, body, headers, { fetch = globalThis.fetch } 
     clearTimeout(timer);
   }
   const { status } = response;
-  let document;
+  let told;
   try {
-    document = JSON.parse(text);
+    told = JSON.parse(text);
   } catch {
     // Not our server's form: then it is judged by its status.
   }
-  const [, problem] = /^urn:sottovoce:problem:([a-z_]+)$/.exec(document?.type) ?? [];
+  const [, problem] = /^urn:sottovoce:problem:([a-z_]+)$/.exec(told?.type) ?? [];
   const reason = problem ?? `status_${status}`;
   if (status === 429 || status >= 500) {
     const header = response.headers.get("Retry-After");
     const seconds = /^\d+$/.test(header ?? "") ? Number(header) : 3600; // for a date, an hour
     throw new SendError("later", reason, header === null ? null : Math.min(seconds, DAY_SECONDS));
   }
-  return { ...document, status, reason };
+  return { ...told, status, reason };
 }
 
 /** @type {(key: Uint8Array, of: string, message: Uint8Array) => Promise<string>} */
