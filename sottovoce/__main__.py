@@ -28,6 +28,7 @@ COMMANDS = {
     "keys": "list and rotate the server's keys",
     "log": "list or verify the administrators' log",
     "simulate": "send the reports of simulated devices to a server",
+    "survey": "surveys in the browser and on paper: check a file, and more",
 }
 
 

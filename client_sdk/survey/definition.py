@@ -235,6 +235,7 @@ def _read(
     answers = _answers(table, languages)
     if table.take_boolean("prefer_not_to_answer", True):
         answers[PREFER_NOT] = {each: interface[each].texts[PREFER_NOT] for each in languages}
+    _refuse_alike(table, answers, languages)
     names = tuple(answers)
     default = TWO_ANSWERS if is_boolean(names) else MANY_ANSWERS
     allowed = [each for each in MECHANISMS if each != TWO_ANSWERS or is_boolean(names)]
@@ -262,16 +263,21 @@ def _answers(table: Table, languages: Sequence[str]) -> dict[str, Mapping[str, s
             raise inner.fail(name, rule, name)
         if not NAME.fullmatch(name):
             raise inner.fail(name, f"a name must match {NAME.pattern}", name)
-    answers: dict[str, Mapping[str, str]] = {
-        name: take_translations(inner, name, languages, LONGEST_ANSWER) for name in names
-    }
+    return {name: take_translations(inner, name, languages, LONGEST_ANSWER) for name in names}
+
+
+def _refuse_alike(
+    table: Table, answers: Mapping[str, Mapping[str, str]], languages: Sequence[str]
+) -> None:
+    """Raise for the first answer that reads like another one, PREFER_NOT included."""
     for language in languages:
-        texts = [answer[language] for answer in answers.values()]
-        for name, answer in answers.items():
-            if texts.count(answer[language]) > 1:
+        seen: set[str] = set()
+        for name in reversed(list(answers)):  # so that of PREFER_NOT and another the other is named
+            text = answers[name][language]
+            if text in seen:
                 rule = "must not be the text of another answer"
-                raise inner.fail(f"{name}.{language}", rule, answer[language])
-    return answers
+                raise table.fail(f"answers.{name}.{language}", rule, text)
+            seen.add(text)
 
 
 def _question(survey: str, read: _Read, registry: Registry) -> Question:

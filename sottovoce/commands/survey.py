@@ -6,7 +6,9 @@
 import argparse
 from importlib import import_module
 
-ACTS: dict[str, str] = {}
+ACTS: dict[str, str] = {
+    "check": "check the file of a survey: epsilon, odds, deniability, errors",
+}
 """Each is a module in `sottovoce/surveys/`."""
 
 
