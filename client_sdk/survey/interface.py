@@ -50,9 +50,11 @@ def _text(table: Table, key: str, language: str) -> str:
     text = take_line(table, key, LONGEST_INTERFACE)
     found = placeholders(text)
     wanted = found if language == REFERENCE else placeholders(interface_of(REFERENCE).texts[key])
-    if found != wanted:
+    if found != wanted or set("{}") & set(_PLACEHOLDER.sub("", text)):
         listed = ", ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
-        raise table.fail(key, f"must have the placeholders of the English text: {listed}", text)
+        raise table.fail(
+            key, f"must have just the placeholders of the English text: {listed}", text
+        )
     return text
 
 
