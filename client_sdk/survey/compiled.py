@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 
-from client_sdk.survey.names import PREFER_NOT, metric_name
+from client_sdk.survey.names import metric_name
 
 TWO_ANSWERS = "randomized_response"
 MANY_ANSWERS = "generalized_randomized_response"
@@ -36,13 +36,13 @@ class Asked:
 
     @property
     def boolean(self) -> bool:
-        """Whether the metric is a yes/no one: two answers, neither of them PREFER_NOT."""
+        """Whether the metric is a yes/no one."""
         return is_boolean(self.answers)
 
 
 def is_boolean(answers: Sequence[str]) -> bool:
-    """Say whether a question with these answers becomes a boolean metric."""
-    return len(answers) == 2 and PREFER_NOT not in answers
+    """Say whether a question with these answers becomes a boolean metric: PREFER_NOT is a third."""
+    return len(answers) == 2
 
 
 def values_of(answers: Sequence[str]) -> tuple[str | bool, ...]:

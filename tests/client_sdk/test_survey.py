@@ -161,7 +161,7 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("survey.expires", Date("2032-01-01"), "survey.expires", "at most 1827 days"),
     ("survey.most_epsilon", 0, "survey.most_epsilon", "must be positive"),
     ("survey.most_epsilon", "4", "survey.most_epsilon", "must be a number"),
-    ("survey.most_epsilon", 0.999, "survey.most_epsilon", "add up to 1 "),
+    ("survey.most_epsilon", 0.999, "survey.most_epsilon", "lower an epsilon, or ask less"),
     ("survey.min_reports", 0, "survey.min_reports", "must be an integer in 1"),
     ("survey.title", "Habits", "survey.title", "must be a table"),
     ("survey.title.en", "", "survey.title.en", "must be a text"),
