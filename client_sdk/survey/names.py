@@ -2,6 +2,8 @@
 
 import re
 
+from client_sdk.declaration.table import Table
+
 PREFIX = "survey."
 NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
 """What surveys, questions and answers may be called: it stands in addresses and metric names."""
@@ -25,3 +27,11 @@ def survey_of(metric: str) -> str | None:
 def metric_name(survey: str, question: str) -> str:
     """Return the name of a question's metric."""
     return f"{PREFIX}{survey}.{question}"
+
+
+def take_name(table: Table) -> str:
+    """Remove and return the name that a table gives its survey or question."""
+    name = table.take_text("name")
+    if not NAME.fullmatch(name):
+        raise table.fail("name", f"must match {NAME.pattern}", name)
+    return name

@@ -2,7 +2,7 @@
 
 import json
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from client_sdk.survey import (
     page_document,
     survey_of,
 )
-from client_sdk.survey.definition import MOST_ANSWERS, MOST_QUESTIONS
+from client_sdk.survey.questions import MOST_ANSWERS, MOST_QUESTIONS
 from client_sdk.web_definition import definition
 from tests.registries import Date
 from tests.surveys import changed, question, survey, toml
@@ -234,6 +234,12 @@ def test_the_total_counts_charges_as_the_ledger_does() -> None:
     # Each is charged 0.333334: what the file's own sum does not see, the registry refuses.
     assert error.key == "survey.most_epsilon"
     assert loads_survey(toml(survey(*questions, most_epsilon=Decimal("1.000002")))).questions
+
+
+def test_the_precision_of_the_host_rounds_no_epsilon() -> None:
+    with localcontext(Context(prec=2)):
+        found = loads_survey(toml(survey(question(epsilon=Decimal("1.2345")))))
+    assert found.epsilon == "1.2345"
 
 
 def test_a_rule_of_the_metric_names_the_survey_s_key() -> None:
