@@ -80,6 +80,7 @@ def test_a_metric_name_says_whose_it_is(name: str, survey_name: str | None) -> N
     assert is_survey(name) == name.startswith("survey.")
 
 
+@settings(deadline=None)
 @given(NAMES, NAMES)
 def test_longest_names_are_names_of_metrics(name: str, asked: str) -> None:
     document = survey(question(asked), name=name)
@@ -88,7 +89,7 @@ def test_longest_names_are_names_of_metrics(name: str, asked: str) -> None:
     assert survey_of(metric_name(name, asked)) == name
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     texts=st.lists(WORDS.filter(str.strip), min_size=3, max_size=3),
     names=st.lists(NAMES, min_size=2, max_size=6, unique=True),
@@ -278,7 +279,7 @@ def keys_of(value: Any, path: str = "") -> list[str]:
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(keys_of(survey(question(), question("b", "x", "y")))), ANYTHING)
 def test_a_strange_value_anywhere_raises_nothing_but_a_survey_error(key: str, value: Any) -> None:
     text = toml(changed(survey(question(), question("b", "x", "y")), key, value))
@@ -288,6 +289,7 @@ def test_a_strange_value_anywhere_raises_nothing_but_a_survey_error(key: str, va
         assert error.key and error.rule and str(error)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60) | st.just("a = " + "[" * 5000))
 def test_a_strange_text_raises_nothing_but_a_survey_error(text: str) -> None:
     refused(text)
