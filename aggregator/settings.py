@@ -12,8 +12,8 @@ SOTTOVOCE_ENROL_LIMIT_PER_NETWORK
                            as many from one IPv6 /48 (300)
 SOTTOVOCE_TRUSTED_PROXIES  proxies in front of the server that each add the address they saw to
                            X-Forwarded-For; all before is anybody's word (0: the header is ignored)
-SOTTOVOCE_WEB_ORIGINS      origins of web apps that may send from browsers, comma-separated and exact:
-                           https://app.example.org (none; the server's own needs none)
+SOTTOVOCE_WEB_ORIGINS      other origins whose pages may send, comma-separated and exact, like
+                           https://app.example.org (none)
 SOTTOVOCE_HOST             address to listen on (127.0.0.1)
 SOTTOVOCE_PORT             TCP port to listen on (8080)
 SOTTOVOCE_WORKERS          server processes, about one per core (2)
@@ -227,16 +227,20 @@ def _origins(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
                 "must name each origin: with * any page whatsoever may send as if it were your app"
             )
             raise SettingsError(variable, rule, text)
-        try:
-            parts = urlsplit(text)
-            port = parts.port
-        except ValueError:
-            port = 0
-        # They leave out the port that goes without saying.
-        if not _ORIGIN.fullmatch(text) or port in (0, _DEFAULT_PORTS[parts.scheme]):
+        if not _is_origin(text):
             rule = "must be origins as browsers send them, like https://app.example.org:8443"
             raise SettingsError(variable, f"{rule}, separated by commas", text.rpartition("@")[2])
     return found
+
+
+def _is_origin(text: str) -> bool:
+    if not _ORIGIN.fullmatch(text):
+        return False
+    try:
+        parts = urlsplit(text)
+        return parts.port != _DEFAULT_PORTS[parts.scheme]  # browsers leave it out
+    except ValueError:
+        return False
 
 
 def _listed(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:

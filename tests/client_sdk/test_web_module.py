@@ -86,6 +86,7 @@ def test_the_module_makes_the_same_bytes_and_refuses_what_it_must(node: str) -> 
         "coins": len(vectors["coins"]),
         "streams": len(vectors["streams"]),
         "encodings": sum(len(case["answers"]) for case in vectors["encodings"]),
+        "answers": sum(len(case["answers"]) for case in vectors["batches"]),
     }
     assert re.search(r"^# skipped 0$", output, re.MULTILINE)
 

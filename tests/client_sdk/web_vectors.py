@@ -12,6 +12,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from client_sdk.authentication import answer_mac, batch_mac
 from client_sdk.mechanisms import Mechanism, build
 from client_sdk.mechanisms.generalized_randomized_response import GeneralizedRandomizedResponse
 from client_sdk.mechanisms.local_hashing import BinaryLocalHashing, OptimizedLocalHashing
@@ -22,7 +23,13 @@ from client_sdk.mechanisms.unary import OptimizedUnary, SymmetricUnary
 from client_sdk.metric import FOREVER, Memoize, Metric
 from client_sdk.randomness import ONE, Coin, PrfStream, Source
 from client_sdk.recorder import cohort_of_report, permanent_response
-from client_sdk.report import Report, report_to_json
+from client_sdk.report import (
+    MAX_BATCH_REPORTS,
+    REFUSAL_REASONS,
+    Report,
+    encode_batch,
+    report_to_json,
+)
 from client_sdk.web_definition import definition
 
 SECRET = bytes(range(32))
@@ -291,6 +298,46 @@ def encoded(metric: Metric, answers: list[Any]) -> Iterator[dict[str, Any]]:
     }
 
 
+def batch_cases() -> Iterator[dict[str, Any]]:
+    """Batches as they are sent, and all that may be answered under a MAC."""
+    device, nonce = bytes(range(16)).hex(), bytes(range(240, 256)).hex()
+    reports = [
+        report_to_json(Report(metric.name, metric.fingerprint, epoch, 0, epoch), metric.mechanism)
+        for epoch, name in enumerate(("rr epsilon 1", "grr domain 3", "oue domain 8", "rappor"))
+        for metric in [metric_of(dict(mechanisms())[name])]
+    ]
+    most = [reports[0]] * MAX_BATCH_REPORTS
+    keys = (bytes(32), bytes([255]) * 32, SECRET)
+    sequences = (1, 2**31, 2**32 - 1)
+    for key, sequence, sent in zip(keys, sequences, (reports[:1], reports, most), strict=True):
+        body = encode_batch(device, sequence, nonce, sent)
+        answers = []
+        accepted = ["accepted"] * len(sent)
+        some = [*accepted[1:], *REFUSAL_REASONS][: len(sent)]
+        for status, verdict, spent, told in (
+            (200, "accepted", 1_000_000, accepted),
+            (200, "accepted", 2**53 - 1, some),
+            (200, "duplicate", 0, accepted),
+            (200, "duplicate", 17, []),
+            (401, "identity_revoked", 0, []),
+            (409, "clone_suspected", 9_000_000, []),
+            (410, "erased", 0, []),
+        ):
+            mac = answer_mac(key, nonce, sequence, verdict, spent, told)
+            answer = {"verdict": verdict, "spent": spent, "reports": told, "mac": mac}
+            answers.append({"status": status, "answer": {"sequence": sequence, **answer}})
+        yield {
+            "key": key.hex(),
+            "device": device,
+            "sequence": sequence,
+            "nonce": nonce,
+            "reports": sent,
+            "body": body.decode(),
+            "mac": batch_mac(key, body),
+            "answers": answers,
+        }
+
+
 def document() -> dict[str, Any]:
     """Return the whole file."""
     assert unicodedata.is_normalized("NFC", STRINGS[3])
@@ -299,6 +346,7 @@ def document() -> dict[str, Any]:
         "coins": list(coin_cases()),
         "streams": list(stream_cases()),
         "encodings": list(encoding_cases()),
+        "batches": list(batch_cases()),
     }
 
 

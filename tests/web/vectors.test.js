@@ -4,11 +4,12 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
+import { finished, send, SendError } from "../../client_sdk/web/sender.js";
 import { coinOf, load, prfStream } from "../../client_sdk/web/sottovoce.js";
 
 const file = new URL("../client_sdk/web_vectors.json", import.meta.url);
 const vectors = JSON.parse(readFileSync(file, "utf8"));
-const compared = { reports: 0, coins: 0, streams: 0, encodings: 0 };
+const compared = { reports: 0, coins: 0, streams: 0, encodings: 0, answers: 0 };
 
 const bytes = (hex) => new Uint8Array(Buffer.from(hex, "hex"));
 const hex = (array) => Buffer.from(array).toString("hex");
@@ -73,6 +74,24 @@ test("answers become the same values", () => {
   }
 });
 
+test("batches are byte-equal, and what is answered to them is believed", async (t) => {
+  for (const { nonce, answers, ...batch } of vectors.batches) {
+    const key = bytes(batch.key);
+    t.mock.method(crypto, "getRandomValues", (array) => (array.set(bytes(nonce)), array));
+    const { body, mac } = await finished({ ...batch, key });
+    assert.deepEqual({ body, mac }, { body: batch.body, mac: batch.mac });
+    for (const { status, answer } of answers) {
+      const { verdict, spent, reports } = answer;
+      const type = status === 200 ? {} : { type: `urn:sottovoce:problem:${verdict}` };
+      const fetch = async () => new Response(JSON.stringify({ ...type, ...answer }), { status });
+      const told = send("", { ...batch, key }, { fetch });
+      if (status === 200) assert.deepEqual(await told, { verdict, spent, reports });
+      else await assert.rejects(told, new SendError("refused", verdict));
+      compared.answers++;
+    }
+  }
+});
+
 test("nothing in the file was passed over", () => {
   const sum = (cases, part) => cases.reduce((total, each) => total + each[part].length, 0);
   assert.deepEqual(compared, {
@@ -80,6 +99,7 @@ test("nothing in the file was passed over", () => {
     coins: vectors.coins.length,
     streams: vectors.streams.length,
     encodings: sum(vectors.encodings, "answers"),
+    answers: sum(vectors.batches, "answers"),
   });
   console.log(JSON.stringify(compared));
 });
