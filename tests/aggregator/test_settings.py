@@ -19,6 +19,7 @@ def test_every_variable_is_read() -> None:
         "SOTTOVOCE_KEYS_FILE": "/srv/keys.json",
         "SOTTOVOCE_METRICS": "metrics.toml",
         "SOTTOVOCE_PLAIN_UPLOADS": "refuse",
+        "SOTTOVOCE_WEB_ORIGINS": "https://app.example.org, http://[::1]:8443,",
         "SOTTOVOCE_HOST": "::",
         "SOTTOVOCE_PORT": "9000",
         "SOTTOVOCE_WORKERS": "4",
@@ -43,6 +44,7 @@ def test_every_variable_is_read() -> None:
         keys_file=Path("/srv/keys.json"),
         metrics_file=Path("metrics.toml"),
         plain_uploads=False,
+        web_origins=("https://app.example.org", "http://[::1]:8443"),
         host="::",
         port=9000,
         workers=4,
@@ -96,6 +98,24 @@ def test_the_table_lists_each_variable_that_is_read() -> None:
         ("SOTTOVOCE_METRICS_URLS", "ftp://a/metrics", "must be http:// or https:// URLs"),
         ("SOTTOVOCE_METRICS_URLS", "http://", "must be http:// or https:// URLs"),
         ("SOTTOVOCE_METRICS_URLS", "http://a:99999/", "must be http:// or https:// URLs"),
+        ("SOTTOVOCE_WEB_ORIGINS", "*", "any page whatsoever may send"),
+        *(
+            ("SOTTOVOCE_WEB_ORIGINS", text, "must be origins as browsers send them")
+            for text in (
+                "null",
+                "app.example.org",
+                "https://*.example.org",
+                "https://app.example.org/",
+                "https://app.example.org:443",
+                "http://app.example.org:80",
+                "https://app.example.org:0",
+                "https://app.example.org:65536",
+                "https://App.example.org",
+                "https://app.example.org?",
+                "https://[::1",
+                "ftp://app.example.org",
+            )
+        ),
     ],
 )
 def test_an_error_names_variable_rule_and_value(variable: str, value: str, rule: str) -> None:
