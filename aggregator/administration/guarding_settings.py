@@ -13,6 +13,7 @@ def note(log: AdminLog, settings: ServerSettings) -> None:
         "SOTTOVOCE_ENROL_LIMIT": settings.enrol_limit,
         "SOTTOVOCE_ENROL_LIMIT_PER_NETWORK": settings.enrol_limit_per_network,
         "SOTTOVOCE_TRUSTED_PROXIES": settings.trusted_proxies,
+        "SOTTOVOCE_WEB_ORIGINS": ",".join(settings.web_origins),
     }
     last = log.last(ACT)
     if last is None or dict(last.details) != now:

@@ -341,6 +341,9 @@ def test_guarding_settings_are_recorded_when_they_change(world: Any, tmp_path: P
         note(log, settings)
     told = [details["SOTTOVOCE_PLAIN_UPLOADS"] for _, details in acts(log)]
     assert told == ["refuse", "accept"]
+    note(log, replace(world.settings, web_origins=("https://a.example", "https://b.example")))
+    (_, details) = acts(log)[-1]
+    assert details["SOTTOVOCE_WEB_ORIGINS"] == "https://a.example,https://b.example"
 
 
 def test_a_server_that_starts_records_and_anchors(world: Any, serve: Any) -> None:
