@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from aggregator.app import create_app
 from client_sdk.authentication import MAC_HEADER
 from client_sdk.report import DEVICES_PATH, ERASE_PATH, REPORTS_PATH
+from tests.aggregator.contract import conforming
 
 APP = "https://app.example.org"
 LOCAL = "http://[::1]:8080"
@@ -30,13 +31,14 @@ ALLOW = "Access-Control-Allow-"
 
 
 def app_of(world: Any, *origins: str) -> Flask:
-    return create_app(
+    app = create_app(
         store=world.store,
         keys=world.keys,
         catalogue=world.catalogue,
         clock=lambda: world.now,
         allowed_origins=origins,
     )
+    return conforming(app)
 
 
 @pytest.fixture
