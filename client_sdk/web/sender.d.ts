@@ -8,9 +8,9 @@ export type { Answered, Batch, Connection, Identity } from "./types.js";
  * Why a call did not succeed.
  *
  * "later": nobody answered, or the server asks for time: send the same bytes again.
- * "refused": `reason` is the kind of the server's problem, or status_NNN. "identity_revoked",
- *   "clone_suspected" and "erased" are the server's word, under its MAC: the identity is at its
- *   end. Any other may be anybody's.
+ * "refused": `reason` is the kind of the server's problem, or status_NNN. In `send`
+ *   "identity_revoked", "clone_suspected" and "erased" are the server's word, under its MAC: the
+ *   identity is at its end. Any other may be anybody's.
  * "untrusted": whoever answered has not shown that it is the server; what was sent may or may
  *   not have been counted: send the same bytes again, later.
  */

@@ -136,8 +136,9 @@ async function post(endpoint, path, body, headers, { fetch = globalThis.fetch } 
   } catch {
     // Not our server's form: then it is judged by its status.
   }
-  const [, problem] = /^urn:sottovoce:problem:([a-z_]+)$/.exec(told?.type) ?? [];
-  const reason = problem ?? `status_${status}`;
+  const [, problem = ""] = /^urn:sottovoce:problem:([a-z_]+)$/.exec(told?.type) ?? [];
+  const fits = problem && (VERDICTS[problem] ?? status) === status;
+  const reason = fits ? problem : `status_${status}`;
   if (status === 429 || status >= 500) {
     const header = response.headers.get("Retry-After");
     const seconds = /^\d+$/.test(header ?? "") ? Number(header) : 3600; // for a date, an hour

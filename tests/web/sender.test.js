@@ -236,7 +236,9 @@ test("the end of an identity is the server's word or nobody's", async () => {
     await meets(answering(told, status), failure("refused", answer.verdict));
     await meets(answering({ ...told, mac: batch.mac }, status), untrusted);
     await meets(answering(problem(answer.verdict), status), untrusted);
-    await meets(answering(told, 400), untrusted); // the MAC goes with one status
+    // It goes with one status; with others not even the word is passed on.
+    await meets(answering(told, 400), failure("refused", "status_400"));
+    await meets(answering(told, 503), failure("later", "status_503"));
   }
 });
 
@@ -249,6 +251,7 @@ test("any other refusal is told by the problem's word, or by its status", async 
     [403, { type: "urn:sottovoce:problem:<b>" }],
     [418, { type: "https://example.org/problem" }],
     [409, { type: ["urn:sottovoce:problem:"] }],
+    [404, problem("constructor")],
     [410, null],
   ]) {
     await meets(answering(body, status), failure("refused", `status_${status}`));
