@@ -4,7 +4,6 @@ Browsers ask before such a page sends (a preflight), and show it an answer only 
 allows it. Nothing else is protected by this: programs that are no browsers send what they like.
 """
 
-import logging
 import re
 from collections.abc import Iterable
 
@@ -22,9 +21,7 @@ def allow(app: Flask, origins: Iterable[str]) -> None:
         app: The application, with the routes of devices.
         origins: Exact origins like https://app.example.org.
     """
-    # At lower levels it tells who asked.
-    logging.getLogger("flask_cors").setLevel(logging.WARNING)
-    # Compiled, for of plain text it guesses whether that is a pattern.
+    # Compiled: of plain text it guesses whether that is a pattern, and tells it to every request.
     exact = [re.compile(rf"{re.escape(origin)}\Z") for origin in origins]
     CORS(
         app,
@@ -33,6 +30,5 @@ def allow(app: Flask, origins: Iterable[str]) -> None:
         methods=["POST"],
         allow_headers=["Authorization", "Content-Type", MAC_HEADER],
         expose_headers=["Retry-After"],
-        always_send=False,
         intercept_exceptions=False,  # all errors are answers by then
     )

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import requests
 
 from aggregator.settings import ServerSettings
 from client_sdk import load
@@ -81,8 +82,12 @@ def test_the_snippets_of_the_page_send_the_report(
     year = date.today().year
     text = block("toml").replace("2026-12-01", f"{year}-01-01")
     text = text.replace("2027-03-01", f"{year + 1}-12-31")
-    settings = ServerSettings(port=free_port(), workers=1)
+    origin = "https://app.example.org"
+    settings = ServerSettings(port=free_port(), workers=1, web_origins=(origin,))
     with running(text, tmp_path / "data", settings=settings, with_schedule=False) as system:
+        asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        leave = requests.options(f"{system.endpoint}/v1/reports", headers=asked, timeout=30)
+        assert leave.headers["Access-Control-Allow-Origin"] == origin
         page = made_page(text)
         sending = blocks("js")[1].replace("https://telemetry.example.org", system.endpoint)
         sending = sending.replace("the project's write key", system.write_key)

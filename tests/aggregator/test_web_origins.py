@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import pytest
+import requests
 from flask import Flask
 from flask.testing import FlaskClient
 
@@ -146,6 +147,15 @@ def test_a_named_page_reads_that_the_server_failed(
     shown = {"Origin": APP, "Authorization": f"Bearer {world.keys.write_key}"}
     answer = app_of(world, APP).test_client().post(DEVICES_PATH, headers=shown)
     assert answer.status_code == 500 and about_origins(answer)[ALLOW + "Origin"] == APP
+
+
+def test_origins_are_named_by_the_environment(world: Any, serve: Any) -> None:
+    server = serve(world, SOTTOVOCE_WEB_ORIGINS=f"{LOCAL}, {APP}", SOTTOVOCE_WORKERS="1")
+    for origin in (LOCAL, APP, "https://evil.example"):
+        asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        answer = requests.options(server.url + REPORTS_PATH, headers=asked, timeout=30)
+        told = answer.headers.get(ALLOW + "Origin")
+        assert told == (origin if origin in (LOCAL, APP) else None)
 
 
 def test_no_log_says_who_asked(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:

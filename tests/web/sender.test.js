@@ -236,6 +236,7 @@ test("the end of an identity is the server's word or nobody's", async () => {
     await meets(answering(told, status), failure("refused", answer.verdict));
     await meets(answering({ ...told, mac: batch.mac }, status), untrusted);
     await meets(answering(problem(answer.verdict), status), untrusted);
+    await meets(answering(told, 200), untrusted);
     // It goes with one status; with others not even the word is passed on.
     await meets(answering(told, 400), failure("refused", "status_400"));
     await meets(answering(told, 503), failure("later", "status_503"));
