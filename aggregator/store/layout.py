@@ -16,6 +16,9 @@ on a cluster too, and no call touches two shards.
     {meta}:rewriting        there while the append-only file need not be rewritten yet
     {meta}:migrating        lock of who migrates, see store.migrations
     {meta}:log_heads        hash: administrators' log -> how far it has come
+    {meta}:invitations      hash: survey and what -> its sealed key, last day, how many invitations
+    {meta}:unused:SURVEY    sorted set of equal scores: digests of unused invitations
+    {meta}:used:SURVEY      the same of used ones, each with the digest of its blinded message
     limit:NAME              counter of a rate limit, with a time to live; a name holds no address,
                             only what aggregator.enrolment.networks makes of one
     {sNN}:life              hash: generation, when it was raised, floor, and how far a recovery has
@@ -54,11 +57,22 @@ SURVEY = "{meta}:survey"
 REWRITING = "{meta}:rewriting"
 MIGRATING = "{meta}:migrating"
 LOG_HEADS = "{meta}:log_heads"
+INVITATIONS = "{meta}:invitations"
 
 
 def limit(name: str) -> str:
     """A rate limit's counter."""
     return f"limit:{name}"
+
+
+def unused_invitations(survey: str) -> str:
+    """The invitations of a survey that nobody has used."""
+    return f"{{meta}}:unused:{survey}"
+
+
+def used_invitations(survey: str) -> str:
+    """Those that somebody has."""
+    return f"{{meta}}:used:{survey}"
 
 
 @dataclass(frozen=True, slots=True)

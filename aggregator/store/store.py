@@ -15,6 +15,7 @@ from aggregator.store.erasures import Erasures
 from aggregator.store.figures import Figures
 from aggregator.store.generation import AWAITS_RECOVERY, Generation
 from aggregator.store.history import History
+from aggregator.store.invitations import Invitations
 from aggregator.store.layout import REWRITING, Layout
 from aggregator.store.log_heads import LogHeads
 from aggregator.store.recovery import Recovery
@@ -57,6 +58,7 @@ class Store:
         history: Their last day.
         log_heads: How far the administrators' logs have come.
         windows: Counters of rate limits.
+        invitations: To surveys.
         recovery: For a store that was restored from a backup; see `aggregator.recovery.restore`.
     """
 
@@ -78,6 +80,7 @@ class Store:
         self.history = History(connection, self.figures)
         self.log_heads = LogHeads(connection)
         self.windows = Windows(connection)
+        self.invitations = Invitations(connection, layout, self._generation)
         self.recovery = Recovery(connection, layout, self._generation)
 
     @classmethod

@@ -1,0 +1,1 @@
+"""Surveys in browsers: their pages, and who may answer."""
