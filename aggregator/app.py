@@ -7,6 +7,7 @@ logged about a request that could name a device or an address.
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.resources import files
 
 from flask import Flask, Response, g, request
@@ -24,6 +25,8 @@ from aggregator.problems import Problem, answer_errors_as_problems
 from aggregator.recovery.erasure import erase
 from aggregator.store import Store
 from aggregator.store.migrations import newest_schema
+from aggregator.survey import admission
+from aggregator.survey.admitted import is_admitted
 from aggregator.unsealing import unsealed
 from aggregator.watching.about import version
 from aggregator.watching.readiness import Readiness
@@ -67,6 +70,9 @@ def create_app(
         )
     networks = Networks(network_secret or fresh_secret(), clock)
     within_limits = limited(app, store.windows, networks, limits, clock)
+    admissions = admission.Admissions(store.invitations, keys, clock)
+    within_trials = limited(app, store.windows, networks, limits, clock, counted="admit")
+    app.register_blueprint(admission.blueprint(admissions, within_trials))
     answer_errors_as_problems(app)
     app.after_request(_guarded)
     if allowed_origins:
@@ -81,11 +87,14 @@ def create_app(
         body = read_json_body(request)
         ring = keys.current()
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not ring.may_enrol(shown.strip()):
+        enrol: Callable[[], tuple[str, bytes]] = ring.enrol
+        if scheme.lower() == "admission":
+            enrol = admissions.enrolment(ring, shown.strip())
+        elif scheme.lower() != "bearer" or not ring.may_enrol(shown.strip()):
             raise Problem("bad_write_key", "send it as a bearer token", "Authorization")
         if body:
             intake.parse_enrolment(body)
-        device, device_key = within_limits(ring.enrol)
+        device, device_key = within_limits(enrol)
         store.figures.note_enrolment()
         return _json({"device": device, "key": device_key.hex()}, 201)
 
@@ -99,10 +108,11 @@ def create_app(
             raise _stranger(store, ring, upload, body, mac)
         g.verified_reports = len(upload.reports)
         versions, now = catalogue.current(), clock()
-        batch = intake.judge(upload, versions, now)
+        admitted = partial(is_admitted, ring.pseudonym_key, upload.device)
+        batch = intake.judge(upload, versions, now, admitted)
         if intake.refuses_some(batch):
             versions = catalogue.refreshed()
-            batch = intake.judge(upload, versions, now)
+            batch = intake.judge(upload, versions, now, admitted)
         return _answered(store.apply(batch, versions.cap), upload, device_key)
 
     @app.post(ERASE_PATH)

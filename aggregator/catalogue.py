@@ -34,12 +34,15 @@ class Versions:
             any.
         cheapest: Least micro-epsilon that a first report of any metric costs in that version; 0
             without any.
+        by_invitation: Name of a metric -> the survey to which a device must be admitted to report
+            it. If one version asks for that, all versions of the metric do.
     """
 
     metrics: Mapping[tuple[str, str], Metric]
     names: frozenset[str]
     cap: int
     cheapest: int
+    by_invitation: Mapping[str, str]
     _terms: dict[tuple[str, str, int], Terms] = field(default_factory=dict, repr=False)
 
     def terms(self, name: str, fingerprint: str, epoch: int, now: float) -> Terms | None:
@@ -64,8 +67,11 @@ class Versions:
     def of(cls, registries: Iterable[Registry]) -> "Versions":
         """Merge registries, oldest first."""
         metrics: dict[tuple[str, str], Metric] = {}
+        by_invitation: dict[str, str] = {}
         cap = cheapest = 0
         for registry in registries:
+            if registry.by_invitation is not None:
+                by_invitation |= dict.fromkeys(registry.metrics, registry.by_invitation)
             if for_apps(registry):
                 cap = registry.lifetime_micro
                 cheapest = min(metric.charge for metric in registry.metrics.values())
@@ -77,7 +83,7 @@ class Versions:
                     expires=max(known.expires, metric.expires),
                 )
         names = frozenset(name for name, _ in metrics)
-        return cls(MappingProxyType(metrics), names, cap, cheapest)
+        return cls(MappingProxyType(metrics), names, cap, cheapest, MappingProxyType(by_invitation))
 
 
 class Catalogue:

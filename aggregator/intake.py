@@ -31,6 +31,7 @@ _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_RESPONSE = re.compile(rf"[0-9a-f]{{1,{MOST_BITS // 4}}}")
 _BATCH_KEYS = dict.fromkeys(("version", "device", "sequence", "nonce", "reports"))
 _ERASURE_KEYS = dict.fromkeys(("version", "device", "nonce"))
+_ADMISSION_KEYS = dict.fromkeys(("invitation", "blinded"))
 _REPORT_KEYS = dict.fromkeys(("metric", "fingerprint", "epoch", "cohort", "response"))
 
 _Read = TypeVar("_Read")
@@ -122,6 +123,34 @@ def parse_erasure(body: bytes) -> ErasureRequest:
     return erasure
 
 
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """A request to be admitted to a survey; whether its invitation is good is not known yet."""
+
+    invitation: str
+    blinded: str
+
+
+def parse_admission(body: bytes, size: int) -> AdmissionRequest:
+    """Read the form of a request to be admitted to a survey.
+
+    Args:
+        body: As it came.
+        size: Bytes of a blinded message.
+
+    Raises:
+        Malformed: It is not exactly of that form.
+    """
+    asked = _object(_decoded(body), "body", _ADMISSION_KEYS)
+    hex_digits = re.compile(rf"[0-9a-f]{{{2 * size}}}")
+    request = AdmissionRequest(
+        _text(asked["invitation"], "invitation", _HEX_32, "32 lower-case hex digits"),
+        _text(asked["blinded"], "blinded", hex_digits, f"{2 * size} lower-case hex digits"),
+    )
+    _no_key_twice(body, len(_ADMISSION_KEYS))
+    return request
+
+
 def parse_enrolment(body: bytes) -> None:
     """Check that a request to enrol says nothing: the server draws the id, no client does.
 
@@ -137,18 +166,25 @@ def parse_enrolment(body: bytes) -> None:
         raise Malformed("body", "must be empty or {}")
 
 
-def judge(upload: Upload, versions: Versions, now: float) -> Batch:
+def _nobody(survey: str) -> bool:
+    return False
+
+
+def judge(
+    upload: Upload, versions: Versions, now: float, admitted: Callable[[str], bool] = _nobody
+) -> Batch:
     """Decide about each report as far as that is possible without the store.
 
     Args:
         upload: From a device whose MAC has been checked.
         versions: What the server knows of metrics.
         now: Unix time in seconds.
+        admitted: Whether that device is admitted to a survey by invitation, by the survey's name.
 
     Raises:
         Malformed: A report cannot come from its metric's mechanism.
     """
-    verdicts = _each(lambda report: _verdict(report, versions, now), upload.reports)
+    verdicts = _each(lambda report: _verdict(report, versions, now, admitted), upload.reports)
     return Batch(upload.device, upload.sequence, upload.digest, verdicts)
 
 
@@ -170,11 +206,16 @@ def _each(check: Callable[[_Read], _Made], reports: Iterable[_Read]) -> tuple[_M
     return tuple(made)
 
 
-def _verdict(report: SentReport, versions: Versions, now: float) -> Candidate | RefusalReason:
+def _verdict(
+    report: SentReport, versions: Versions, now: float, admitted: Callable[[str], bool]
+) -> Candidate | RefusalReason:
     terms = versions.terms(report.metric, report.fingerprint, report.epoch, now)
     if terms is None:
         return "unknown_fingerprint" if report.metric in versions.names else "unknown_metric"
     response = _fitting_response(report, terms)
+    survey = versions.by_invitation.get(report.metric)
+    if survey is not None and not admitted(survey):
+        return "not_invited"
     if terms.begins > now + CLOCK_TOLERANCE_SECONDS:
         return "too_early"
     if not terms.in_life:

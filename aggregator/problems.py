@@ -30,6 +30,10 @@ COMMON_KINDS: Kinds = {
 _KINDS: Kinds = {
     **COMMON_KINDS,
     "bad_write_key": (HTTPStatus.UNAUTHORIZED, "The write key is missing or wrong"),
+    "bad_admission": (HTTPStatus.FORBIDDEN, "The admission is good for no survey"),
+    "unknown_survey": (HTTPStatus.NOT_FOUND, "There is no such survey by invitation"),
+    "invitation_unknown": (HTTPStatus.FORBIDDEN, "There is no such invitation"),
+    "invitation_used": (HTTPStatus.CONFLICT, "The invitation was used"),
     "bad_mac": (HTTPStatus.UNAUTHORIZED, "The MAC is missing or wrong"),
     "identity_revoked": (HTTPStatus.UNAUTHORIZED, "The device must enrol anew"),
     "unknown_sealing_key": (HTTPStatus.BAD_REQUEST, "The upload is sealed to another key"),

@@ -23,6 +23,7 @@ from client_sdk.sealing import MOST_KEY_ID, SealingKey, is_public_key
 SCHEMA = 1
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
+_OF_A_SURVEY = re.compile(r"survey\.([a-z][a-z0-9_]{0,23})\..+")
 
 
 class Window(NamedTuple):
@@ -44,6 +45,8 @@ class Registry(NamedTuple):
         window: The promise over any few days, None without one.
         seal: The aggregator's public key that uploads are sealed to; None: they travel plain,
             under TLS. No part of a fingerprint: a new key makes no new version of a metric.
+        by_invitation: The survey whose invited respondents alone may report these metrics, None if
+            whoever is enrolled may.
     """
 
     project: str
@@ -53,6 +56,7 @@ class Registry(NamedTuple):
     text: str
     window: Window | None = None
     seal: SealingKey | None = None
+    by_invitation: str | None = None
 
     def __repr__(self) -> str:
         return f"Registry({self.project!r}, {list(self.metrics)})"
@@ -122,6 +126,7 @@ def _registry(text: str, document: dict[str, Any]) -> Registry:
     contact = project.take_text("contact")
     window = _window(project)
     seal = _seal(project)
+    admission = project.take_choice("admission", ("open", "invitation"), default="open")
     project.finish()
     tables = root.take_table("metrics")
     metrics = {}
@@ -132,7 +137,8 @@ def _registry(text: str, document: dict[str, Any]) -> Registry:
     if not metrics:
         raise RegistryError("metrics", "must declare at least one metric", {})
     root.finish()
-    registry = Registry(name, lifetime, contact, metrics, text, window, seal)
+    invited = _survey_of(metrics) if admission == "invitation" else None
+    registry = Registry(name, lifetime, contact, metrics, text, window, seal, invited)
     _check_shares(registry)
     if window is not None:
         _check_window(registry, window)
@@ -162,6 +168,15 @@ def _seal(project: Table) -> SealingKey | None:
         raise table.fail("public", rule, text)
     table.finish()
     return SealingKey(number, public)
+
+
+def _survey_of(metrics: Mapping[str, Metric]) -> str:
+    surveys = {match[1] if (match := _OF_A_SURVEY.fullmatch(name)) else None for name in metrics}
+    survey = surveys.pop()
+    if survey is None or surveys:
+        rule = "must be open unless all metrics are named survey.NAME.QUESTION, of one survey"
+        raise RegistryError("project.admission", rule, "invitation")
+    return survey
 
 
 def _check_shares(registry: Registry) -> None:

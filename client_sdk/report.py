@@ -28,6 +28,7 @@ RefusalReason = Literal[
     "too_early",
     "already_reported",
     "budget_exhausted",
+    "not_invited",
 ]
 REFUSAL_REASONS: tuple[RefusalReason, ...] = (
     "unknown_metric",
@@ -36,6 +37,7 @@ REFUSAL_REASONS: tuple[RefusalReason, ...] = (
     "too_early",
     "already_reported",
     "budget_exhausted",
+    "not_invited",
 )
 ACCEPTED = "accepted"
 ERASED = "erased"

@@ -192,7 +192,11 @@ class Keys:
     def enrol(self, random: Callable[[int], bytes] = os.urandom) -> tuple[str, bytes]:
         """Draw a device id and derive its key."""
         device = random(_DEVICE_BYTES).hex()
-        return device, derive_device_key(_active(self.master_keys).secret or b"", device)
+        return device, self.key_of(device)
+
+    def key_of(self, device: str) -> bytes:
+        """Derive the key of a device that enrols now."""
+        return derive_device_key(_active(self.master_keys).secret or b"", device)
 
     def verified(
         self,

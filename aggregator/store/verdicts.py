@@ -13,6 +13,7 @@ LETTERS = {
     "too_early": "e",
     "already_reported": "r",
     "budget_exhausted": "b",
+    "not_invited": "i",
 }
 """Verdict codes, as lua/intake.lua writes them."""
 MEMOIZED = "o"
