@@ -23,7 +23,6 @@ from client_sdk.sealing import MOST_KEY_ID, SealingKey, is_public_key
 SCHEMA = 1
 _PUBLIC_KEY = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z][a-z0-9_.]{0,63}")
-_OF_A_SURVEY = re.compile(r"survey\.([a-z][a-z0-9_]{0,23})\..+")
 
 
 class Window(NamedTuple):
@@ -171,7 +170,9 @@ def _seal(project: Table) -> SealingKey | None:
 
 
 def _survey_of(metrics: Mapping[str, Metric]) -> str:
-    surveys = {match[1] if (match := _OF_A_SURVEY.fullmatch(name)) else None for name in metrics}
+    from client_sdk.survey.names import survey_of  # here: its package reads registries
+
+    surveys = {survey_of(name) for name in metrics}
     survey = surveys.pop()
     if survey is None or surveys:
         rule = "must be open unless all metrics are named survey.NAME.QUESTION, of one survey"

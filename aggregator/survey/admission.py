@@ -19,14 +19,15 @@ from aggregator.problems import Problem
 from aggregator.store.invitations import Invitations
 from aggregator.survey.admitted import device_of
 from aggregator.survey.blind_signatures import PrivateKey, PublicKey
-from aggregator.survey.invitations import SURVEY, SurveyKeys
+from aggregator.survey.invitations import SurveyKeys
 from client_sdk.epochs import day_of
+from client_sdk.survey.names import NAME
 
 ADMISSIONS_PATH = "/v1/surveys/<survey>/admissions"
 KEY_PATH = "/v1/surveys/<survey>/key"
 MESSAGE_BYTES = 32
 _ADMISSION = re.compile(
-    rf"({SURVEY.pattern})\.([0-9a-f]{{{2 * MESSAGE_BYTES}}})\.((?:[0-9a-f]{{2}}){{64,1024}})"
+    rf"({NAME.pattern})\.([0-9a-f]{{{2 * MESSAGE_BYTES}}})\.((?:[0-9a-f]{{2}}){{64,1024}})"
 )
 
 

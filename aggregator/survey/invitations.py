@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from aggregator.connection import StoreRefused
 from aggregator.store.invitations import Figures, Invitations
 from aggregator.survey.blind_signatures import PrivateKey
+from client_sdk.survey.names import NAME
 
 TOKEN_BYTES = 16
 TOKEN = re.compile(rf"[0-9a-f]{{{2 * TOKEN_BYTES}}}")
-SURVEY = re.compile(r"[a-z][a-z0-9_]{0,23}")
 MOST_AT_ONCE = 1000
 _NONCE_BYTES = 12
 
@@ -51,15 +51,15 @@ class SurveyKeys:
             StoreUnavailable: The store cannot be asked.
             StoreRefused: The key was sealed under another pseudonym key, or changed.
         """
-        if not SURVEY.fullmatch(survey):
+        if not NAME.fullmatch(survey):
             return None
         sealed = self.invitations.key(survey, today)
         return None if sealed is None else _opened(self.pseudonym_key, survey, sealed)
 
     def open(self, survey: str, last_day: date) -> PrivateKey:
         """Return a survey's key, made now if it has none yet, for use until a day (UTC)."""
-        if not SURVEY.fullmatch(survey):
-            raise ValueError(f"survey must match {SURVEY.pattern}, got {survey!r}")
+        if not NAME.fullmatch(survey):
+            raise ValueError(f"survey must match {NAME.pattern}, got {survey!r}")
         sealed = _sealed(self.pseudonym_key, survey, PrivateKey.fresh())
         kept = self.invitations.open(survey, sealed, last_day)
         return _opened(self.pseudonym_key, survey, kept)

@@ -63,6 +63,7 @@ def registry_text(
     most_epsilon: Decimal,
     min_reports: int,
     questions: Iterable[Asked],
+    admission: str = "open",
 ) -> str:
     """Return the text of the metrics.toml.
 
@@ -74,6 +75,7 @@ def registry_text(
         most_epsilon: What all questions together may cost: the lifetime epsilon.
         min_reports: Fewest reports that a release has.
         questions: In order.
+        admission: Who may report: whoever is enrolled ("open"), or by "invitation" only.
     """
     head = f"""\
 schema = 1
@@ -83,6 +85,8 @@ name = {_quoted(f"survey {name}")}
 lifetime_epsilon = {most_epsilon}
 contact = {_quoted(contact)}
 """
+    if admission != "open":
+        head += f"admission = {_quoted(admission)}\n"
     common = f"""\
 epoch = "once"
 owners = [{_quoted(contact)}]

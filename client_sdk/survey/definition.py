@@ -85,6 +85,7 @@ def _survey(text: str, document: dict[str, Any]) -> Survey:
         head.most_epsilon,
         head.min_reports,
         [each.asked for each in read],
+        head.admission,
     )
     registry = loads(compiled)
     return Survey(

@@ -39,3 +39,11 @@ export function finished(batch: {
 
 /** Send a batch, once; throws SendError. Sent again, the same bytes are counted once. */
 export function send(endpoint: string, batch: Batch, connection?: Connection): Promise<Answered>;
+/** For modules of that folder: one request, whose answer anybody may have written. Throws SendError. */
+export function post(
+  endpoint: string,
+  path: string,
+  body: string,
+  headers: Record<string, string>,
+  connection: Connection,
+): Promise<Record<string, any>>;

@@ -99,6 +99,8 @@ export async function send(endpoint, { key, body, mac }, connection) {
 }
 
 /**
+ * For modules of this folder: one request, as all here are made.
+ *
  * @param {string} endpoint
  * @param {string} path
  * @param {string} body
@@ -107,7 +109,7 @@ export async function send(endpoint, { key, body, mac }, connection) {
  * @returns {Promise<Record<string, any>>} The document, whoever wrote it; with its status, and a
  *   word for what is wrong.
  */
-async function post(endpoint, path, body, headers, { fetch = globalThis.fetch } = {}) {
+export async function post(endpoint, path, body, headers, { fetch = globalThis.fetch } = {}) {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), 10_000);
   let response, text;

@@ -105,3 +105,10 @@ export interface Connection {
   /** For tests. */
   fetch?: typeof fetch;
 }
+
+/** What signs a survey's admissions, as the page and GET /v1/surveys/NAME/key say. */
+export interface SurveyKey {
+  /** In lower-case hex digits. */
+  modulus: string;
+  exponent: number;
+}

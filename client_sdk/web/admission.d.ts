@@ -1,0 +1,24 @@
+/** Types of admission.js. A test compares them with the module, both ways. */
+
+import type { Connection, Source, SurveyKey } from "./types.js";
+
+export type { Connection, Source, SurveyKey } from "./types.js";
+
+/**
+ * Use an invitation up, and return what `enrol` takes as admission. Throws SendError: "untrusted"
+ * where the key or the signature is not what all respondents get.
+ *
+ * An invitation is good for one draw: pass a `source` that gives the same bytes again after the page
+ * was closed, `prfStream` of a secret that never leaves, or the invitation may be lost.
+ */
+export function admit(
+  invitation: { endpoint: string; survey: string; token: string; publicKey: SurveyKey },
+  by?: Connection & { source?: Source },
+): Promise<string>;
+
+/** Blind of RFC 9474, and what does its Finalize. */
+export function blind(
+  publicKey: SurveyKey,
+  message: Uint8Array,
+  source: Source,
+): Promise<{ blinded: string; finish: (signed: unknown) => string }>;
