@@ -19,6 +19,7 @@ from aggregator.group import Group, parse_group
 from aggregator.store import Store, Unfolded
 from aggregator.store.generation import SPACING_SECONDS
 from aggregator.tally import pack_counts, unpack_counts
+from client_sdk.epochs import day_of
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +78,8 @@ class Folder:
         """Fold until `stop` is set; outages of the store are logged and waited for.
 
         Raises the store's generation on the way, being what runs wherever reports are counted,
-        and has the store's append-only file rewritten from time to time.
+        forgets the invitations of surveys that are over, and has the store's append-only file
+        rewritten from time to time.
 
         Raises:
             StoreRefused: The store was restored from a backup.
@@ -106,6 +108,7 @@ class Folder:
         # abs: also after a clock that was ahead has come back.
         if abs(now - self._generation_raised_at) >= _GENERATION_SECONDS:
             self._store.raise_generation(now, spacing_seconds=SPACING_SECONDS)
+            self._store.invitations.forget_over(day_of(now))
             self._every_minute()
             self._generation_raised_at = now
 

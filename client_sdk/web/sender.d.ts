@@ -45,5 +45,5 @@ export function post(
   path: string,
   body: string,
   headers: Record<string, string>,
-  connection: Connection,
+  connection?: Connection,
 ): Promise<Record<string, any>>;

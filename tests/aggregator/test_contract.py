@@ -38,6 +38,7 @@ from client_sdk.report import (
 )
 from tests.aggregator import contract
 from tests.aggregator.contract import CONTRACT, DOCUMENT
+from tests.aggregator.respondents import Hall
 
 COMPONENTS = DOCUMENT["components"]
 SCHEMAS = COMPONENTS["schemas"]
@@ -214,13 +215,54 @@ def uploading(spoil: Callable[[bytes], bytes] = bytes, **headers: str) -> Callab
     return send
 
 
+def not_invited(path: str, **headers: str) -> Callable[[Any], Any]:
+    return lambda world: (Hall(world), post(world, path, **headers))[1]
+
+
+def asking(token: str | None = None, times: int = 1) -> Callable[[Any], Any]:
+    def ask(world: Any) -> Any:
+        hall = Hall(world)
+        return [hall.ask(token or hall.tokens[0], hall.drawn().blinded) for _ in range(times)][-1]
+
+    return ask
+
+
+def asking_too_often(world: Any) -> Any:
+    hall = Hall(world)
+    world.app = contract.conforming(
+        create_app(
+            store=world.store,
+            keys=world.keys,
+            catalogue=world.catalogue,
+            clock=lambda: world.now,
+            limits=EnrolmentLimits(project=1),
+        )
+    )
+    return [hall.ask(token, hall.drawn().blinded) for token in hall.tokens][-1]
+
+
+def asking_while_away(world: Any) -> Any:
+    hall = Hall(world)
+    away(world)
+    return hall.ask(hall.tokens[0], hall.drawn().blinded)
+
+
+def key_of_survey(world: Any) -> Any:
+    Hall(world)
+    return world.app.test_client().get("/v1/surveys/habits/key")
+
+
 JSON = "application/json"
 LONG = b" " * (MAX_BATCH_BYTES + 1)
+HABITS = "/v1/surveys/habits/admissions"
+ADMISSIONS = "POST /v1/surveys/{survey}/admissions"
+KEY = "GET /v1/surveys/{survey}/key"
 DEVICES, REPORTS, ERASE = (f"POST {path}" for path in (DEVICES_PATH, REPORTS_PATH, ERASE_PATH))
 PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
     (DEVICES, 201, None): enrolling(b"{}"),
     (DEVICES, 400, "malformed"): enrolling(b"[]"),
     (DEVICES, 401, "bad_write_key"): posted(DEVICES_PATH),
+    (DEVICES, 403, "bad_admission"): posted(DEVICES_PATH, Authorization="Admission x"),
     (DEVICES, 411, "length_required"): posted(DEVICES_PATH, Transfer_Encoding="chunked"),
     (DEVICES, 413, "too_large"): enrolling(LONG),
     (DEVICES, 415, "unsupported_media"): posted(DEVICES_PATH, b"{}", Content_Type="text/plain"),
@@ -247,6 +289,19 @@ PROVOKED: dict[tuple[str, int, str | None], Callable[[Any], Any]] = {
     (ERASE, 415, "unsupported_media"): lambda w: erasing(w, Content_Encoding="gzip"),
     (ERASE, 415, "sealing_required"): lambda w: plain_where_sealing_is_required(w, ERASE_PATH),
     (ERASE, 503, "unavailable"): lambda world: while_away(world, ERASE_PATH),
+    (ADMISSIONS, 200, None): asking(),
+    (ADMISSIONS, 400, "malformed"): not_invited(HABITS),
+    (ADMISSIONS, 403, "invitation_unknown"): asking("0" * 32),
+    (ADMISSIONS, 404, "unknown_survey"): posted(HABITS, b"{}", Content_Type=JSON),
+    (ADMISSIONS, 409, "invitation_used"): asking(times=2),
+    (ADMISSIONS, 411, "length_required"): not_invited(HABITS, Transfer_Encoding="chunked"),
+    (ADMISSIONS, 413, "too_large"): posted(HABITS, LONG, Content_Type=JSON),
+    (ADMISSIONS, 415, "unsupported_media"): posted(HABITS, b"{}", Content_Type="text/plain"),
+    (ADMISSIONS, 429, "rate_limited"): asking_too_often,
+    (ADMISSIONS, 503, "unavailable"): asking_while_away,
+    (KEY, 200, None): key_of_survey,
+    (KEY, 404, "unknown_survey"): got("/v1/surveys/habits/key"),
+    (KEY, 503, "unavailable"): lambda world: away(world).get("/v1/surveys/habits/key"),
     ("GET /livez", 200, None): got("/livez"),
     ("GET /readyz", 200, None): got("/readyz"),
     ("GET /readyz", 503, "unavailable"): lambda world: while_away(world, "/readyz"),
