@@ -27,6 +27,7 @@ COMMANDS = {
     "preview": "what a device would send: exact bytes, in words, and epsilon spent",
     "keys": "list and rotate the server's keys",
     "log": "list or verify the administrators' log",
+    "survey": "surveys in the browser and on paper: check a file, and more",
     "simulate": "send the reports of simulated devices to a server",
     "survey": "surveys in the browser and on paper: check a file, and more",
 }

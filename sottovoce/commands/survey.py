@@ -8,6 +8,7 @@ from importlib import import_module
 
 ACTS: dict[str, str] = {
     "check": "check the file of a survey: epsilon, odds, deniability, errors",
+    "invite": "make links that are good for one answer each",
 }
 """Each is a module in `sottovoce/surveys/`."""
 

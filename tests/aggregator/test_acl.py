@@ -21,6 +21,7 @@ from estimator.due import close_due
 from estimator.publish import publish_epoch
 from estimator.publish_figures import note_newest
 from estimator.source import StoreSource
+from tests.aggregator.respondents import Hall
 
 ROOT = Path(__file__).parents[2]
 RULE = (ROOT / "docker" / "redis" / "users.acl").read_text()
@@ -80,18 +81,23 @@ def test_the_whole_server_works_under_the_shipped_user(
     assert len(list(world.store.accounts.all(["0" * 16]))) == 20
     assert world.store.accounts.of(devices[0].id, ["0" * 16]) is not None
     assert world.store.figures.counters()["batches"] == 41
+    hall = Hall(world)
+    answering = hall.device(hall.admission(hall.tokens[0]))
+    assert world.charged(answering, hall.report()) == ["accepted"]
+    assert world.store.invitations.figures("habits").used == 1
+    world.store.invitations.forget("habits")
     assert world.store.rewrite_log(60) is None
     figures = world.store.figures
     assert sum(shard.generation for shard in figures.shards()) > 0
     assert figures.folded().total() == 61 and figures.memory().used_bytes > 0
-    assert figures.enrolled() == 1 and figures.published() is not None
+    assert figures.enrolled() == 2 and figures.published() is not None
 
     world.store._generation.witness.remember(99)  # as if the store were a backup
     with pytest.raises(StoreRefused, match="restored-from"):
         world.store.check()
     today = datetime.now(UTC).date()
     done = recover(world.store, world.catalogue.load(), today, world.now)
-    assert done.charged.devices == 20
+    assert done.charged.devices == 21
     prepare(world.settings)
     Folder(world.store)._raise_generation()
     world.store.close()

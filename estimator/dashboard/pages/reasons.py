@@ -17,6 +17,10 @@ OF_THE_STORE = {
         "the report came after its epoch was closed",
         "Devices that were offline for long. Many: the server was away, or grace is too short.",
     ),
+    "not_invited": (
+        "a survey by invitation, and a device without an admission to it",
+        "Somebody answers who was not invited; or the survey was open and is not any more.",
+    ),
     "too_early": (
         "the report's epoch has not begun",
         "Devices whose clocks are ahead.",
@@ -49,6 +53,22 @@ OF_SERVERS = {
     "bad_write_key": (
         "the write key is missing or wrong",
         "Strangers, or an app that carries a retired key.",
+    ),
+    "bad_admission": (
+        "no admission to a survey that goes on",
+        "Strangers, or respondents who come when the survey is over.",
+    ),
+    "unknown_survey": (
+        "nobody is invited to that survey, or it is over",
+        "Strangers, or links that are older than the survey.",
+    ),
+    "invitation_unknown": (
+        "no such invitation",
+        "Somebody guesses, or links that were taken back.",
+    ),
+    "invitation_used": (
+        "the invitation was used before",
+        "A link that several people have, or a browser that lost what it kept.",
     ),
     "identity_revoked": (
         "the device's master key is retired",
