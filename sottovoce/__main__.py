@@ -29,7 +29,6 @@ COMMANDS = {
     "log": "list or verify the administrators' log",
     "survey": "surveys in the browser and on paper: check a file, and more",
     "simulate": "send the reports of simulated devices to a server",
-    "survey": "surveys in the browser and on paper: check a file, and more",
 }
 
 

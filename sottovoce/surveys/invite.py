@@ -84,11 +84,12 @@ def _invite(args: argparse.Namespace, survey: Survey, side: "ServerSide") -> Non
     with _written(args.out) as out:
         side.log.record("invitations_made", survey=survey.name, count=args.count)
         SurveyKeys(invitations, pseudonym_key).open(survey.name, survey.expires)
-        with Progress("invitations", args.count if args.count > MOST_AT_ONCE else 0) as progress:
+        shown = args.count if args.count > MOST_AT_ONCE else 0
+        with Progress("invitations", shown, sys.stderr) as progress:
             for tokens in invite(invitations, survey.name, args.count):
                 out.writelines(f"{link(url, survey.name, token)}\n" for token in tokens)
                 out.flush()
-                if args.count > MOST_AT_ONCE:
+                if shown:
                     progress.advance(len(tokens))
 
 
