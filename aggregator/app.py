@@ -71,8 +71,7 @@ def create_app(
     networks = Networks(network_secret or fresh_secret(), clock)
     within_limits = limited(app, store.windows, networks, limits, clock)
     admissions = admission.Admissions(store.invitations, keys, clock)
-    within_trials = limited(app, store.windows, networks, limits, clock, counted="admit")
-    app.register_blueprint(admission.blueprint(admissions, within_trials))
+    app.register_blueprint(admission.blueprint(admissions, within_limits))
     answer_errors_as_problems(app)
     app.after_request(_guarded)
     if allowed_origins:

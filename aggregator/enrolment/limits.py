@@ -56,7 +56,6 @@ def limited(
     limits: EnrolmentLimits,
     clock: Callable[[], float] = time.time,
     below: Callable[[int], int] = secrets.randbelow,
-    counted: str = "enrol",
 ) -> Callable[[Callable[[], T]], T]:
     """Return what runs an enrolment if it is within the limits.
 
@@ -67,7 +66,6 @@ def limited(
         limits: How many may.
         clock: Unix time in seconds.
         below: Draws an integer below another, uniformly.
-        counted: What is counted: each of these has counters of its own.
 
     It raises:
         Problem: `rate_limited`, with a moment in the next window to come again: one for each, for
@@ -80,7 +78,7 @@ def limited(
         storage_uri="sottovoce://",
         storage_options=cast(Any, {"windows": windows, "clock": clock}),
         strategy="fixed-window",
-        key_prefix=counted,
+        key_prefix="enrol",
         swallow_errors=False,
         headers_enabled=False,
     )

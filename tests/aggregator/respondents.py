@@ -6,7 +6,7 @@ import random
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from aggregator.survey.blind_signatures import PrivateKey, PublicKey
@@ -39,8 +39,15 @@ answers = {{ yes = {{ en = "Yes" }}, no = {{ en = "No" }} }}
 LAST_DAY = date(2026, 12, 31)
 
 
-def survey_of(name: str = "habits", admission: str = "invitation") -> Survey:
-    return loads_survey(SURVEY.format(name=name, admission=admission))
+def survey_of(
+    name: str = "habits", admission: str = "invitation", around: date | None = None
+) -> Survey:
+    """A survey; of all November and December 2026, or of the days around one."""
+    text = SURVEY.format(name=name, admission=admission)
+    if around is not None:
+        text = text.replace("2026-11-01", str(around - timedelta(days=2)))
+        text = text.replace("2026-12-31", str(around + timedelta(days=2)))
+    return loads_survey(text)
 
 
 def encoded(message: bytes, salt: bytes, bits: int) -> int:
@@ -94,11 +101,13 @@ class Blinding:
 class Hall:
     """A world with a survey by invitation, and those who come to it."""
 
-    def __init__(self, world: Any, name: str = "habits", count: int = 3) -> None:
+    def __init__(
+        self, world: Any, name: str = "habits", count: int = 3, around: date | None = None
+    ) -> None:
         self.world = world
-        self.survey = survey_of(name)
+        self.survey = survey_of(name, around=around)
         self.keys = SurveyKeys(world.store.invitations, world.keys.pseudonym_key)
-        self.key: PrivateKey = self.keys.open(name, LAST_DAY)
+        self.key: PrivateKey = self.keys.open(name, self.survey.expires)
         world.catalogue.register(self.survey.registry_text)
         self.tokens = self.invite(count)
 

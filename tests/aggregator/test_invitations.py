@@ -364,7 +364,7 @@ def after_all_came(
 def test_what_is_stored_is_the_same_whoever_came_with_which_invitation_and_when(
     redis_url: str, new_world: Callable[..., Any]
 ) -> None:
-    count, chance = 8, random.Random(11)
+    count, chance = 5, random.Random(11)
     tokens = [f"{chance.getrandbits(128):032x}" for _ in range(count)]
     kept: list[dict[bytes, bytes]] = []
     drawn: list[Blinding] = []
