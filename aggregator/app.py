@@ -25,13 +25,14 @@ from aggregator.problems import Problem, answer_errors_as_problems
 from aggregator.recovery.erasure import erase
 from aggregator.store import Store
 from aggregator.store.migrations import newest_schema
-from aggregator.survey import admission
+from aggregator.survey import admission, pages
 from aggregator.survey.admitted import is_admitted
 from aggregator.unsealing import unsealed
 from aggregator.watching.about import version
 from aggregator.watching.readiness import Readiness
 from client_sdk.authentication import MAC_HEADER, answer_mac, erase_mac, erased_mac
 from client_sdk.report import DEVICES_PATH, ERASE_PATH, ERASED, REPORTS_PATH
+from client_sdk.survey import Survey
 
 
 def create_app(
@@ -46,6 +47,7 @@ def create_app(
     network_secret: bytes | None = None,
     trusted_proxies: int = 0,
     allowed_origins: Sequence[str] = (),
+    surveys: Sequence[Survey] = (),
 ) -> Flask:
     """Wire the parts together.
 
@@ -60,6 +62,7 @@ def create_app(
         network_secret: Names their networks; the processes that share one count together.
         trusted_proxies: How many of the last addresses in X-Forwarded-For come from proxies.
         allowed_origins: Other origins whose pages may send.
+        surveys: Whose pages are served.
     """
     readiness = readiness or Readiness(store, catalogue)
     app = Flask(__name__, static_folder=None)
@@ -76,6 +79,8 @@ def create_app(
     app.after_request(_guarded)
     if allowed_origins:
         web_origins.allow(app, allowed_origins)
+    if surveys:
+        app.register_blueprint(pages.blueprint(surveys, lambda: keys.current().write_key, clock))
 
     @app.errorhandler(Malformed)
     def malformed(error: Malformed) -> Response:

@@ -1,0 +1,86 @@
+/** Elements and words of the page: text is only ever text, never markup. */
+
+/** @typedef {string | number | boolean | null | undefined | ((event: Event) => void)} Value */
+
+/**
+ * Make an element.
+ *
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, Value>} [attributes] A function listens; false, null: left out.
+ * @param {...(Node | string | null)} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  attach(made, attributes);
+  made.append(...children.flatMap((child) => child ?? []));
+  return made;
+}
+
+/**
+ * @param {Element} made
+ * @param {Record<string, Value>} attributes
+ */
+export function attach(made, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(name, value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value != null) made.setAttribute(name, String(value));
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {Record<string, string | number>} [values] For its {placeholders}; each keeps its own
+ *   direction of writing.
+ */
+export function fill(text, values = {}) {
+  return text.replace(/\{([a-z]+)\}/g, (whole, name) =>
+    Object.hasOwn(values, name) ? `\u2068${values[name]}\u2069` : whole,
+  );
+}
+
+/** @param {string} text */
+export const paragraph = (text, style = "") => element("p", { class: style || null }, text);
+
+/**
+ * The heading of a step, which is told the focus.
+ *
+ * @param {string} text
+ */
+export const heading = (text) => element("h1", { tabindex: -1 }, text);
+
+/**
+ * @param {string} text
+ * @param {() => void} act
+ * @param {boolean} [first] Whether it is the step's main one.
+ */
+export const button = (text, act, first = false) =>
+  element("button", { type: "button", class: first ? "first" : null, click: () => act() }, text);
+
+/** @param {...HTMLElement} buttons */
+export const actions = (...buttons) => element("div", { class: "actions" }, ...buttons);
+
+/**
+ * One of several, none chosen at first: native radio buttons that belong to no form.
+ *
+ * They share a name, for the arrow keys to move among them, and have no value.
+ *
+ * @param {object} group
+ * @param {Node} group.legend
+ * @param {string[]} group.texts
+ * @param {number | null} group.chosen
+ * @param {string | null} [group.described] Id of what explains it.
+ * @param {(index: number) => void} group.choose
+ */
+export function choices({ legend, texts, chosen, described = null, choose }) {
+  const options = texts.map((text, index) => {
+    const change = () => choose(index);
+    const radio = element("input", { type: "radio", name: "choice", autocomplete: "off", change });
+    radio.checked = index === chosen;
+    return element("label", { class: "choice" }, radio, element("span", {}, text));
+  });
+  const attributes = { role: "radiogroup", "aria-required": "true", "aria-describedby": described };
+  return element("fieldset", attributes, element("legend", {}, legend), ...options);
+}

@@ -1,0 +1,51 @@
+/** The first step: what leaves this browser, who sees it, and what it costs. */
+
+import { actions, button, element, fill, heading, paragraph } from "./elements.js";
+
+/** @typedef {import("./types.js").Survey} Survey */
+
+/**
+ * @param {Survey} survey
+ * @param {{ begin: () => void, tryIt: () => void }} act
+ */
+export function openingStep(survey, { begin, tryIt }) {
+  const words = survey.interface;
+  return [
+    heading(survey.title),
+    paragraph(survey.purpose, "lead"),
+    element(
+      "section",
+      { class: "promise", "aria-labelledby": "leaves" },
+      element("h2", { id: "leaves" }, words.leaves_title),
+      paragraph(fill(words.leaves, { send: words.send })),
+      paragraph(words.coin),
+      paragraph(words.any_time),
+    ),
+    actions(button(words.begin, begin, true), button(words.try_title, tryIt)),
+    element(
+      "dl",
+      { class: "figures" },
+      ...figure(words.questions, String(survey.questions.length)),
+      ...figure(words.last_day, dayOf(survey.expires, survey.language)),
+      ...figure(words.limit, survey.epsilon),
+    ),
+    paragraph(fill(words.epsilon, { epsilon: survey.epsilon }), "note"),
+  ];
+}
+
+/**
+ * @param {string} term
+ * @param {string} text
+ */
+function figure(term, text) {
+  return [element("div", {}, element("dt", {}, term), element("dd", {}, text))];
+}
+
+/**
+ * @param {string} day
+ * @param {string} language
+ */
+function dayOf(day, language) {
+  const how = /** @type {const} */ ({ dateStyle: "long", timeZone: "UTC" });
+  return new Intl.DateTimeFormat(language, how).format(new Date(`${day}T00:00:00Z`));
+}
