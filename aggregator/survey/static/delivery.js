@@ -5,7 +5,9 @@
  * same bytes, and the server counts them once.
  */
 
-import { enrol, finished, send } from "../sottovoce/sender.js";
+import { utf8 } from "../sottovoce/bytes.js";
+import { enrol, finished, send, SendError } from "../sottovoce/sender.js";
+import { prfStream } from "../sottovoce/sottovoce.js";
 import { withState } from "../sottovoce/storage.js";
 import { placeOf } from "./keeping.js";
 
@@ -67,6 +69,7 @@ async function addressed(survey, state) {
 
 /**
  * Trade the invitation for an admission that nobody can connect with it; open surveys need none.
+ * Its chance is that of the coin: whatever is interrupted asks for the same admission again.
  *
  * @param {Survey} survey
  * @param {State} state
@@ -77,9 +80,34 @@ async function admitted(survey, state) {
   const outgoing = await state.get("sending");
   if (survey.admission === "open" || outgoing.admission || outgoing.message) return outgoing;
   const { admit } = await import("../sottovoce/admission.js");
-  const asked = { endpoint: SITE, survey: survey.survey, publicKey: survey.admission_key ?? "" };
-  const admission = await admit({ ...asked, token: await state.get("token") }, {});
-  const sending = { ...outgoing, admission };
+  const invitation = {
+    endpoint: SITE,
+    survey: survey.survey,
+    token: await state.get("token"),
+    publicKey: await keyOf(survey),
+  };
+  const source = prfStream(await state.get("coin"), utf8("admission"));
+  const sending = { ...outgoing, admission: await admit(invitation, { source }) };
   await state.put({ sending });
   return sending;
+}
+
+/**
+ * What admissions of a survey are signed by; the same for all respondents.
+ *
+ * @param {Survey} survey
+ */
+async function keyOf(survey) {
+  try {
+    const answer = await fetch(`${SITE}/v1/surveys/${survey.survey}/key`, {
+      credentials: "omit",
+      redirect: "error",
+      referrerPolicy: "no-referrer",
+      cache: "no-store",
+      signal: AbortSignal.timeout(10_000),
+    });
+    return await answer.json();
+  } catch {
+    throw new SendError("later", "network");
+  }
 }

@@ -12,20 +12,17 @@ import { element, fill, paragraph } from "./elements.js";
 export function oddsOf(question, words) {
   const { kind, kept, other } = question.odds;
   const answer = question.answers[0].text;
-  /** @type {(sentence: string, count: number) => HTMLElement} */
-  const figure = (sentence, count) =>
-    element(
-      "figure",
-      {},
-      element("figcaption", {}, fill(words[sentence], { answer, kept, other })),
-      dots(count),
-      paragraph(fill(words.odds_dots, { answer, kept: count, other: 100 - count }), "note"),
-    );
+  /** @type {(sentence: string, count: number, ...more: Node[]) => HTMLElement} */
+  const figure = (sentence, count, ...more) => {
+    const caption = fill(words[sentence], { answer, kept, other });
+    return element("figure", {}, element("figcaption", {}, caption), dots(count), ...more);
+  };
+  const key = fill(words.odds_dots, { answer, kept, other: 100 - kept });
   return element(
     "section",
-    { class: "odds", "aria-labelledby": "odds" },
+    { class: "card aside", "aria-labelledby": "odds" },
     element("h2", { id: "odds" }, words.odds_title),
-    figure(`odds_${kind}_kept`, kept),
+    figure(`odds_${kind}_kept`, kept, paragraph(key, "note")),
     figure(`odds_${kind}_other`, other),
     paragraph(words.odds_each),
     question.deniability ? paragraph(fill(words.deniability, { answer }), "promise") : null,

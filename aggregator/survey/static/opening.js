@@ -14,22 +14,30 @@ export function openingStep(survey, { begin, tryIt }) {
     heading(survey.title),
     paragraph(survey.purpose, "lead"),
     element(
-      "section",
-      { class: "promise", "aria-labelledby": "leaves" },
-      element("h2", { id: "leaves" }, words.leaves_title),
-      paragraph(fill(words.leaves, { send: words.send })),
-      paragraph(words.coin),
-      paragraph(words.any_time),
+      "div",
+      { class: "columns" },
+      element(
+        "section",
+        { class: "subject promise", "aria-labelledby": "leaves" },
+        element("h2", { id: "leaves" }, words.leaves_title),
+        paragraph(fill(words.leaves, { send: words.send })),
+        paragraph(words.coin),
+        paragraph(words.any_time),
+      ),
+      actions(button(words.begin, begin, true), button(words.try_title, tryIt)),
+      element(
+        "div",
+        { class: "aside" },
+        element(
+          "dl",
+          { class: "figures" },
+          figure(words.questions, String(survey.questions.length)),
+          figure(words.last_day, dayOf(survey.expires, survey.language)),
+          figure(words.limit, survey.epsilon),
+        ),
+        paragraph(fill(words.epsilon, { epsilon: survey.epsilon }), "note"),
+      ),
     ),
-    actions(button(words.begin, begin, true), button(words.try_title, tryIt)),
-    element(
-      "dl",
-      { class: "figures" },
-      ...figure(words.questions, String(survey.questions.length)),
-      ...figure(words.last_day, dayOf(survey.expires, survey.language)),
-      ...figure(words.limit, survey.epsilon),
-    ),
-    paragraph(fill(words.epsilon, { epsilon: survey.epsilon }), "note"),
   ];
 }
 
@@ -38,7 +46,7 @@ export function openingStep(survey, { begin, tryIt }) {
  * @param {string} text
  */
 function figure(term, text) {
-  return [element("div", {}, element("dt", {}, term), element("dd", {}, text))];
+  return element("div", {}, element("dt", {}, term), element("dd", {}, text));
 }
 
 /**

@@ -54,9 +54,12 @@ export function pageOf(survey) {
   };
 }
 
-/** How often this page has asked anybody for anything, its own parts included. */
-export function requestCounter() {
-  const count = () => performance.getEntriesByType("resource").length;
-  const before = count();
-  return () => count() - before;
+/** How often this page has asked anybody for anything but the parts that its document names. */
+export function requestsMade() {
+  const parts = new Set(
+    Array.from(document.querySelectorAll("link, script"), (part) =>
+      part instanceof HTMLLinkElement ? part.href : part instanceof HTMLScriptElement && part.src,
+    ),
+  );
+  return performance.getEntriesByType("resource").filter(({ name }) => !parts.has(name)).length;
 }

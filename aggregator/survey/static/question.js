@@ -41,8 +41,8 @@ export function questionStep(survey, index, chosen, { choose, next, back }) {
   return [
     element(
       "div",
-      { class: "question" },
-      element("div", { class: "asked" }, group, wrong, element("p", { class: "note", id: "no-answer" }, about)),
+      { class: "columns" },
+      element("div", { class: "subject" }, group, wrong, element("p", { class: "note", id: "no-answer" }, about)),
       oddsOf(question, words),
       actions(button(last ? words.review : words.next, onward, true), button(words.back, back)),
     ),

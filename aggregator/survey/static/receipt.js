@@ -29,13 +29,17 @@ export function receiptStep(survey, reports, { send, cancel, back }) {
     paragraph(words.envelope, "note"),
     paragraph(words.envelope_address, "note"),
   );
+  const forgets = fill(words.cancel_about, { cancel: words.cancel });
   return [
     heading(words.receipt_title),
     paragraph(words.receipt_text, "lead"),
-    details,
-    paragraph(words.receipt_same),
-    actions(button(words.send, send, true), button(words.back, back), button(words.cancel, cancel)),
-    paragraph(fill(words.cancel_about, { cancel: words.cancel }), "note"),
+    element(
+      "div",
+      { class: "columns" },
+      element("div", { class: "subject" }, details),
+      element("div", { class: "aside card" }, paragraph(words.receipt_same), paragraph(forgets)),
+      actions(button(words.send, send, true), button(words.back, back), button(words.cancel, cancel)),
+    ),
   ];
 }
 

@@ -11,7 +11,7 @@ import { opened, placeOf, withdrawn } from "./keeping.js";
 import { lacking } from "./needs.js";
 import { openingStep } from "./opening.js";
 import { cancelledPage, sendingPage, sentPage, stoppedPage, waitingPage } from "./outcomes.js";
-import { pageOf, requestCounter } from "./page.js";
+import { pageOf, requestsMade } from "./page.js";
 import { questionStep } from "./question.js";
 import { receiptStep } from "./receipt.js";
 import { reportsOf } from "./reports.js";
@@ -25,7 +25,6 @@ import { trialStep } from "./trial.js";
 const survey = JSON.parse(document.getElementById("survey")?.textContent ?? "");
 const words = survey.interface;
 const page = pageOf(survey);
-const requests = requestCounter();
 const load = performance.timeOrigin; // tells this load's entries of the history from older ones
 
 /** @type {Choice[]} */
@@ -56,7 +55,7 @@ const asked = (coin) =>
         const content = openingStep(survey, { begin: next, tryIt: () => go("trial") });
         page.show(content, { ...about, opening: true });
       } else if (step === "trial") {
-        page.show(trialStep(survey, { begin: next, back, requests }), about);
+        page.show(trialStep(survey, { begin: next, back, requests: requestsMade }), about);
       } else if (step === "receipt") {
         const reports = await reportsOf(survey.questions, answers.map(Number), coin);
         if (mine !== turn) return; // gone on while the reports were made
@@ -125,8 +124,9 @@ async function sent(reports) {
 /** @param {{ kind?: string, reason?: string }} error */
 function reasonOf({ kind, reason = "" }) {
   if (kind === "refused") {
-    const known = reason.startsWith("invitation_") ? words[reason] : undefined;
-    return known ?? fill(words.refused, { reason });
+    if (reason === "invitation_used") return words.invitation_used;
+    if (reason === "invitation_unknown") return words.invitation_invalid;
+    return fill(words.refused, { reason });
   }
   if (kind === "untrusted") return words.untrusted;
   if (kind !== "later") return words.something_wrong;

@@ -71,13 +71,18 @@ export function trialStep(survey, { begin, back, requests }) {
     described: "wrong",
     choose: chosen,
   });
+  const about = fill(words.try_odds, { kept: KEPT, other: 100 - KEPT });
   tell();
   return [
     heading(words.try_title),
     paragraph(words.try_text),
-    element("div", { class: "card" }, question, wrong, actions(one, rest), told, tossed, counted),
-    paragraph(fill(words.try_odds, { kept: KEPT, other: 100 - KEPT })),
-    actions(button(words.begin, begin, true), button(words.back, back)),
+    element(
+      "div",
+      { class: "columns trial" },
+      element("div", { class: "subject" }, question, wrong, actions(one, rest), told, tossed, counted),
+      element("div", { class: "aside card" }, paragraph(about)),
+      actions(button(words.begin, begin, true), button(words.back, back)),
+    ),
   ];
 }
 

@@ -44,8 +44,6 @@ export interface Survey {
   questions: Question[];
   /** Of open surveys: by which browsers enrol. */
   write_key?: string;
-  /** Of surveys by invitation: by which admissions are signed. */
-  admission_key?: string;
 }
 
 /** Where a respondent is: a number is the index of a question. */
