@@ -100,10 +100,17 @@ def blueprint(
 
 def _wanted(languages: Sequence[str], otherwise: str) -> str:
     """Return the language that the address or the browser asks for."""
-    asked = request.args.get("language")
-    if asked in languages:
-        return str(asked)
-    return request.accept_languages.best_match(languages, otherwise) or otherwise
+    known = {language.lower(): language for language in reversed(languages)}
+    # Where there is no Brazilian, any Portuguese.
+    known = {language.partition("-")[0]: known[language] for language in known} | known
+    accepted = [tag for tag, quality in request.accept_languages if quality > 0]
+    for asked in (request.args.get("language", ""), *accepted):
+        parts = asked.lower().split("-")
+        while parts:  # Lookup of RFC 4647, 3.4
+            if "-".join(parts) in known:
+                return known["-".join(parts)]
+            parts.pop()
+    return otherwise
 
 
 def _page(template: str, words: Interface, status: int = 200, **shown: Any) -> Response:

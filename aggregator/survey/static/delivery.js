@@ -98,16 +98,20 @@ async function admitted(survey, state) {
  * @param {Survey} survey
  */
 async function keyOf(survey) {
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(), 10_000);
   try {
     const answer = await fetch(`${SITE}/v1/surveys/${survey.survey}/key`, {
       credentials: "omit",
       redirect: "error",
       referrerPolicy: "no-referrer",
       cache: "no-store",
-      signal: AbortSignal.timeout(10_000),
+      signal: limit.signal,
     });
     return await answer.json();
   } catch {
     throw new SendError("later", "network");
+  } finally {
+    clearTimeout(timer);
   }
 }

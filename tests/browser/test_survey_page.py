@@ -1,0 +1,383 @@
+"""The respondent's page in a real Chromium, before the real server and its store."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from playwright.sync_api import Request, expect
+
+from aggregator.app import create_app
+from client_sdk.survey import Survey, loads_survey
+from tests.aggregator.conftest import World, make_world
+from tests.browser.checks import assert_accessible, assert_sound, no_sideways_scroll
+from tests.browser.respondents import TEXT, Respondent, body_of, failing_once, said
+from tests.browser.visits import Open, Visit
+from tests.registries import Date
+from tests.surveys import survey as document
+from tests.surveys import toml
+
+pytestmark = pytest.mark.slow
+
+Site = Callable[[Flask], str]
+Draw = Callable[[Visit, str], Path]
+
+
+@pytest.fixture
+def survey() -> Survey:
+    return loads_survey(TEXT)
+
+
+@pytest.fixture
+def world(redis_url: str, tmp_path: Path, survey: Survey) -> Iterator[World]:
+    made = make_world(redis_url, tmp_path, survey.registry_text)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def address(world: World, survey: Survey, site: Site) -> str:
+    """Of the survey's page, at the real application."""
+    return f"{site(app_of(world, survey))}/s/habits"
+
+
+def app_of(world: World, *surveys: Survey) -> Flask:
+    return create_app(
+        store=world.store,
+        keys=world.keys,
+        catalogue=world.catalogue,
+        clock=lambda: world.now,
+        surveys=surveys,
+    )
+
+
+def test_a_survey_is_answered_and_the_receipt_is_what_is_sent(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    expect(somebody.button("begin")).to_be_visible()
+    loaded, opened = list(seen.requests), seen.page.url
+
+    somebody.press("try_title")
+    seen.page.get_by_role("radio", name=somebody.words("try_no")).check()
+    somebody.press("try_draw")
+    somebody.press("try_rest")
+    expect(seen.page.get_by_role("list", name=somebody.words("try_tosses"))).to_have_count(1)
+    expect(seen.page.locator(".tosses li")).to_have_count(20)
+    expect(seen.page.get_by_text(somebody.words("try_requests", n=0))).to_be_visible()
+
+    somebody.answer_all(0, 2, 1)
+    receipt = somebody.receipt()
+    for index, meaning in enumerate(somebody.meanings()):
+        sent = said(survey, index, receipt[index])
+        told = re.sub("[\u2068\u2069]", "", meaning.partition("{")[0])
+        assert somebody.words("meaning") in told
+        assert all(name in told for name in sent), (told, sent)
+    assert seen.requests == loaded, "something left before Send"
+    assert seen.page.url == opened
+    assert somebody.kept() == ["coin"]
+
+    with seen.page.expect_response("**/v1/reports") as answered:
+        somebody.press("send")
+    assert answered.value.json()["reports"] == ["accepted"] * 3
+    somebody.sees("sent_title")
+    assert [request.url.rpartition("/v1/")[2] for request in somebody.posts] == [
+        "devices",
+        "reports",
+    ]
+    body = somebody.posts[1].post_data or ""
+    assert body.endswith(f'"reports":[{",".join(receipt)}]}}')
+    sent_body = body_of(somebody.posts[1])
+    assert sorted(sent_body) == ["device", "nonce", "reports", "sequence", "version"]
+    assert sent_body["sequence"] == 1
+    assert somebody.kept() == ["sent"]
+    assert_sound(seen)
+
+
+def test_cancel_forgets_and_the_same_answers_give_the_same_receipt(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    somebody.answer_all(1, 0, 3)
+    first = somebody.receipt()
+    somebody.press("cancel")
+    somebody.sees("cancelled_title")
+    somebody.press("start_again")
+    expect(somebody.button("begin")).to_be_visible()
+    somebody.press("begin")
+    expect(seen.page.get_by_role("radio", checked=True)).to_have_count(0)
+    seen.page.reload()
+    somebody.answer_all(1, 0, 3)
+    assert somebody.receipt() == first
+    somebody.press("cancel")
+    somebody.sees("cancelled_title")
+    assert somebody.kept() == ["coin"]
+    assert not somebody.posts
+    assert_sound(seen)
+
+
+def test_two_clicks_on_send_send_once(address: str, survey: Survey, visit: Open) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    somebody.answer_all(0, 0, 0)
+    somebody.button("send").dblclick()
+    somebody.sees("sent_title")
+    seen.page.wait_for_timeout(200)
+    assert [request.url.rpartition("/")[2] for request in somebody.posts] == ["devices", "reports"]
+    assert_sound(seen)
+
+
+def test_a_reload_loses_the_answers_and_after_send_the_survey_is_locked(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    somebody.press("begin")
+    somebody.answer(0, 1)
+    somebody.answer(1, 1)
+    somebody.sees_question(2)
+    seen.page.reload()
+    somebody.answer_all(1, 1, 1)
+    somebody.press("send")
+    somebody.sees("sent_title")
+    seen.page.go_back()  # within the page: it stays what it is
+    somebody.sees("sent_title")
+    seen.page.goto(address)
+    somebody.sees("answered_title")
+    expect(seen.page.get_by_role("radio")).to_have_count(0)
+    expect(seen.page.get_by_role("button")).to_have_count(0)
+    assert len(somebody.posts) == 2
+
+
+def test_what_was_not_answered_goes_out_again_as_the_same_bytes(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    sent: list[Request] = []
+    seen.page.route("**/v1/reports", lambda route: failing_once(route, sent))
+    somebody.answer_all(0, 1, 2)
+    somebody.press("send")
+    somebody.sees("waiting_title")
+    expect(somebody.button("cancel")).to_have_count(0)  # it may have arrived
+    assert somebody.kept() == ["coin", "sending"]
+    seen.page.reload()
+    somebody.sees("sent_title")
+    assert len(sent) == 2
+    assert sent[0].post_data == sent[1].post_data
+    assert somebody.kept() == ["sent"]
+
+
+def test_what_has_not_left_can_still_be_cancelled(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    seen.page.route("**/v1/devices", lambda route: route.abort("connectionreset"))
+    somebody.answer_all(0, 1, 2)
+    somebody.press("send")
+    somebody.sees("waiting_title")
+    somebody.press("cancel")
+    somebody.sees("cancelled_title")
+    assert somebody.kept() == ["coin"]
+    assert {request.url.rpartition("/")[2] for request in somebody.posts} == {"devices"}
+
+
+def test_back_moves_between_steps_and_no_address_tells_an_answer(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    somebody.press("begin")
+    somebody.answer(0, 1)
+    somebody.answer(1, 0)
+    somebody.sees_question(2)
+    seen.page.go_back()
+    somebody.sees_question(1)
+    expect(seen.page.get_by_role("radio").first).to_be_checked()
+    somebody.press("back")
+    somebody.sees_question(0)
+    seen.page.go_forward()
+    somebody.sees_question(1)
+    assert seen.page.url == address
+    assert sorted(seen.page.evaluate("Object.keys(history.state)")) == ["depth", "load", "step"]
+    seen.page.reload()
+    expect(somebody.button("begin")).to_be_visible()
+    seen.page.go_forward()  # to a step of the page before: its answers are gone
+    somebody.sees_question(0)
+
+
+def test_going_on_without_an_answer_is_told_at_the_question(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    somebody.press("begin")
+    somebody.sees_question(0)
+    expect(seen.page.get_by_role("heading", level=1)).to_be_focused()
+    somebody.press("next")
+    group = seen.page.get_by_role("radiogroup", name=survey.questions[0].text["en"])
+    expect(group).to_have_accessible_description(re.compile(somebody.words("choose")))
+    expect(group).to_have_attribute("aria-invalid", "true")
+    expect(seen.page.get_by_role("radio").first).to_be_focused()
+    seen.page.get_by_role("radio").first.check()
+    expect(group).not_to_have_attribute("aria-invalid", "true")
+
+
+def test_a_second_tab_waits_and_then_finds_it_answered(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    somebody.press("begin")
+    second = Respondent(seen.page.context.new_page(), survey)
+    second.page.goto(address)
+    second.sees("elsewhere_title")
+    somebody.page.bring_to_front()  # browsers slow down what is behind
+    for index, choice in enumerate((0, 0, 0)):
+        somebody.answer(index, choice)
+    somebody.press("send")
+    somebody.sees("sent_title")
+    second.sees("answered_title")
+
+
+@pytest.mark.parametrize(
+    "blocked",
+    [
+        "delete Object.getPrototypeOf(window).indexedDB; delete window.indexedDB",
+        "IDBFactory.prototype.open = () => { throw new DOMException('no', 'SecurityError'); }",
+    ],
+    ids=["missing", "forbidden"],
+)
+def test_where_nothing_can_be_kept_nothing_is_asked(
+    address: str, survey: Survey, visit: Open, blocked: str
+) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    seen.page.add_init_script(blocked)
+    seen.page.reload()
+    somebody.sees("stopped_title")
+    expect(seen.page.get_by_text(somebody.words("storage_blocked"))).to_be_visible()
+    expect(seen.page.get_by_role("radio")).to_have_count(0)
+    assert not somebody.posts
+
+
+def test_a_page_that_came_by_plain_http_asks_nothing(
+    address: str, survey: Survey, visit: Open
+) -> None:
+    seen = visit(address.replace("127.0.0.1", "survey.test"))
+    somebody = Respondent.at(seen, survey)
+    somebody.sees("stopped_title")
+    expect(seen.page.get_by_text(somebody.words("not_secure"))).to_be_visible()
+    expect(seen.page.get_by_role("radio")).to_have_count(0)
+
+
+def test_a_page_that_is_left_holds_nothing(address: str, survey: Survey, visit: Open) -> None:
+    seen = visit(address)
+    somebody = Respondent.at(seen, survey)
+    somebody.press("begin")
+    somebody.answer(0, 1)
+    seen.page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    expect(seen.page.locator("#step")).to_be_empty()
+    seen.page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    somebody.press("begin")
+    somebody.sees_question(0)
+    expect(seen.page.get_by_role("radio", checked=True)).to_have_count(0)
+
+
+def test_an_invitation_is_kept_before_it_leaves_the_address(
+    world: World, site: Site, visit: Open
+) -> None:
+    invited = loads_survey(toml(document(starts=Date("2026-11-01"), admission="invitation")))
+    address = f"{site(app_of(world, invited))}/s/habits"
+    without = Respondent.at(visit(address), invited)
+    without.sees("stopped_title")
+    expect(without.page.get_by_text(without.words("invitation_missing"))).to_be_visible()
+
+    seen = visit(f"{address}#i=s3cret-Token")
+    somebody = Respondent.at(seen, invited)
+    expect(somebody.button("begin")).to_be_visible()
+    assert seen.page.url == address
+    assert somebody.kept() == ["coin", "token"]
+    assert not any("s3cret" in url for url in seen.requests)
+    seen.page.get_by_role("link", name="العربية").click()
+    expect(seen.page.locator("html")).to_have_attribute("dir", "rtl")
+    somebody.language = "ar"
+    expect(somebody.button("begin")).to_be_visible()
+
+
+def steps(somebody: Respondent) -> Iterator[str]:
+    """Go through all steps; yield each name when it is there."""
+    expect(somebody.button("begin")).to_be_visible()
+    yield "opening"
+    somebody.press("try_title")
+    somebody.press("try_draw")
+    somebody.page.get_by_role("radio").first.check()
+    somebody.press("try_rest")
+    expect(somebody.page.locator(".tosses li")).to_have_count(20)
+    yield "trial"
+    somebody.press("begin")
+    somebody.press("next")
+    yield "question-without-answer"
+    for index in range(3):
+        if index != 1:  # as the first one
+            somebody.sees_question(index)
+            yield f"question-{index + 1}"
+        somebody.answer(index, 1)
+    somebody.sees("receipt_title")
+    yield "receipt"
+    somebody.receipt()
+    yield "receipt-open"
+    somebody.press("cancel")
+    somebody.sees("cancelled_title")
+    yield "cancelled"
+    somebody.press("start_again")
+    somebody.answer_all(0, 0, 0)
+    somebody.page.route("**/v1/reports", lambda route: route.abort("connectionreset"))
+    somebody.press("send")
+    somebody.sees("waiting_title")
+    yield "waiting"
+    somebody.page.unroute("**/v1/reports")
+    somebody.press("retry")
+    somebody.sees("sent_title")
+    yield "sent"
+
+
+@pytest.mark.parametrize(
+    ("width", "language", "dark"),
+    [
+        pytest.param(1280, "en", False, id="desk-light"),
+        pytest.param(390, "en", True, id="phone-dark"),
+        pytest.param(320, "ar", False, id="narrow-arabic"),
+    ],
+)
+def test_every_step_is_accessible_and_no_wider_than_its_window(
+    address: str,
+    survey: Survey,
+    visit: Open,
+    screenshot: Draw,
+    width: int,
+    language: str,
+    dark: bool,
+) -> None:
+    seen = visit(f"{address}?language={language}", width=width, dark=dark)
+    for step in steps(Respondent.at(seen, survey, language)):
+        screenshot(seen, f"survey-{language}-{width}-{'dark' if dark else 'light'}-{step}")
+        no_sideways_scroll(seen)
+        assert_accessible(seen)
+
+
+def test_every_step_fits_320_pixels_in_english(address: str, survey: Survey, visit: Open) -> None:
+    seen = visit(address, width=320)
+    for _ in steps(Respondent.at(seen, survey)):
+        no_sideways_scroll(seen)
+        small = seen.page.evaluate(
+            """[...document.querySelectorAll("a, button, summary, label")]
+              .map((it) => [it.textContent, it.getBoundingClientRect()])
+              .filter(([_, box]) => box.height && (box.height < 24 || box.width < 24))
+              .map(([text]) => text)"""
+        )
+        assert not small
