@@ -106,6 +106,12 @@ def test_the_page_has_the_strictest_headers_and_sets_no_cookie(client: Client) -
         assert "Set-Cookie" not in answer.headers
 
 
+def test_the_docs_quote_the_policy(client: Client) -> None:
+    page = Path(__file__).parents[2] / "docs" / "surveys.md"
+    policy = client(asked()).get("/s/habits").headers["Content-Security-Policy"]
+    assert f"\n{policy}\n" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("query", "accepted", "language"),
     [

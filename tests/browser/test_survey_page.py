@@ -123,6 +123,10 @@ def test_two_clicks_on_send_send_once(address: str, survey: Survey, visit: Open)
     seen = visit(address)
     somebody = Respondent.at(seen, survey)
     somebody.answer_all(0, 0, 0)
+    # The second click of a double click on what was here before.
+    somebody.button("send").dispatch_event("click", {"detail": 2})
+    somebody.sees("receipt_title")
+    assert not somebody.posts
     somebody.button("send").dblclick()
     somebody.sees("sent_title")
     seen.page.wait_for_timeout(200)
@@ -249,8 +253,9 @@ def test_a_second_tab_waits_and_then_finds_it_answered(
     [
         "delete Object.getPrototypeOf(window).indexedDB; delete window.indexedDB",
         "IDBFactory.prototype.open = () => { throw new DOMException('no', 'SecurityError'); }",
+        "LockManager.prototype.request = async () => { throw new DOMException('no'); }",
     ],
-    ids=["missing", "forbidden"],
+    ids=["missing", "forbidden", "without-locks"],
 )
 def test_where_nothing_can_be_kept_nothing_is_asked(
     address: str, survey: Survey, visit: Open, blocked: str

@@ -52,12 +52,19 @@ export const paragraph = (text, style = "") => element("p", { class: style || nu
 export const heading = (text) => element("h1", { tabindex: -1 }, text);
 
 /**
+ * The second click of a double click counts only where one may click quickly: it would meet what
+ * the first one has brought, such as Send.
+ *
  * @param {string} text
  * @param {() => void} act
- * @param {boolean} [first] Whether it is the step's main one.
+ * @param {{ first?: boolean, quick?: boolean }} [how] First: the step's main one.
  */
-export const button = (text, act, first = false) =>
-  element("button", { type: "button", class: first ? "first" : null, click: () => act() }, text);
+export function button(text, act, how = {}) {
+  const click = (/** @type {Event} */ event) => {
+    if (how.quick || /** @type {MouseEvent} */ (event).detail < 2) act();
+  };
+  return element("button", { type: "button", class: how.first ? "first" : null, click }, text);
+}
 
 /** @param {...HTMLElement} buttons */
 export const actions = (...buttons) => element("div", { class: "actions" }, ...buttons);

@@ -21,10 +21,10 @@ export function openingStep(survey, { begin, tryIt }) {
         { class: "subject promise", "aria-labelledby": "leaves" },
         element("h2", { id: "leaves" }, words.leaves_title),
         paragraph(fill(words.leaves, { send: words.send })),
-        paragraph(words.coin),
         paragraph(words.any_time),
+        paragraph(words.coin),
       ),
-      actions(button(words.begin, begin, true), button(words.try_title, tryIt)),
+      actions(button(words.begin, begin, { first: true }), button(words.try_title, tryIt)),
       element(
         "div",
         { class: "aside" },

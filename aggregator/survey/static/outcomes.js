@@ -31,7 +31,7 @@ export const cancelledPage = (words, again) => [
   heading(words.cancelled_title),
   paragraph(words.cancelled, "lead"),
   paragraph(words.cancelled_coin),
-  actions(button(words.start_again, again, true)),
+  actions(button(words.start_again, again, { first: true })),
 ];
 
 /**
@@ -44,7 +44,7 @@ export const waitingPage = (words, reason, { retry, cancel }) => [
   paragraph(reason, "lead"),
   paragraph(cancel ? words.waiting_here : words.waiting_maybe),
   actions(
-    button(words.retry, retry, true),
+    button(words.retry, retry, { first: true }),
     ...(cancel ? [button(words.cancel, cancel)] : []),
   ),
 ];

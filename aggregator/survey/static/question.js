@@ -44,7 +44,7 @@ export function questionStep(survey, index, chosen, { choose, next, back }) {
       { class: "columns" },
       element("div", { class: "subject" }, group, wrong, element("p", { class: "note", id: "no-answer" }, about)),
       oddsOf(question, words),
-      actions(button(last ? words.review : words.next, onward, true), button(words.back, back)),
+      actions(button(last ? words.review : words.next, onward, { first: true }), button(words.back, back)),
     ),
   ];
 }

@@ -38,7 +38,7 @@ export function receiptStep(survey, reports, { send, cancel, back }) {
       { class: "columns" },
       element("div", { class: "subject" }, details),
       element("div", { class: "aside card" }, paragraph(words.receipt_same), paragraph(forgets)),
-      actions(button(words.send, send, true), button(words.back, back), button(words.cancel, cancel)),
+      actions(button(words.send, send, { first: true }), button(words.back, back), button(words.cancel, cancel)),
     ),
   ];
 }
@@ -62,6 +62,6 @@ function entry(survey, index, report) {
     {},
     paragraph(question.text, "strong"),
     paragraph(`${meaning} ${words.meaning}`),
-    element("pre", { dir: "ltr", tabindex: 0 }, element("code", {}, report)),
+    element("pre", { dir: "ltr" }, element("code", {}, report)),
   );
 }

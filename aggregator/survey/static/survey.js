@@ -30,6 +30,7 @@ const load = performance.timeOrigin; // tells this load's entries of the history
 /** @type {Choice[]} */
 const answers = survey.questions.map(() => null);
 const forget = () => void answers.fill(null);
+let begun = false;
 
 /**
  * @param {string} title
@@ -141,15 +142,14 @@ function reasonOf({ kind, reason = "" }) {
  */
 async function retried(reason) {
   const left = await mayHaveLeft(survey);
-  return new Promise((done) => {
+  return new Promise((done, fail) => {
     const retry = () => {
       removeEventListener("online", retry);
       done(true);
     };
-    const cancel = async () => {
+    const cancel = () => {
       removeEventListener("online", retry);
-      await withdrawn(survey);
-      done(false);
+      withdrawn(survey).then(() => done(false), fail);
     };
     addEventListener("online", retry);
     page.show(waitingPage(words, reason, { retry, cancel: left ? null : cancel }));
@@ -158,6 +158,7 @@ async function retried(reason) {
 
 /** @returns {Promise<void>} */
 async function run() {
+  begun = true;
   const found = await opened(survey, tokenIn(location)).catch(() => null);
   if (!found) return stop(words.stopped_title, words.storage_blocked);
   tokenTaken();
@@ -183,6 +184,7 @@ const missing = lacking(globalThis);
 if (missing) stop(words.stopped_title, words[missing]);
 else {
   const elsewhere = () => stop(words.elsewhere_title, words.elsewhere);
-  const fail = () => stop(words.stopped_title, words.something_wrong);
+  // Where site data are blocked, so are locks.
+  const fail = () => stop(words.stopped_title, begun ? words.something_wrong : words.storage_blocked);
   inOneTab(placeOf(survey), elsewhere, run).catch(fail);
 }

@@ -62,7 +62,7 @@ export function trialStep(survey, { begin, back, requests }) {
     one.disabled = rest.disabled = stayed.length === TOSSES;
     counted.textContent = `${words.try_nothing_sent} ${fill(words.try_requests, { n: requests() })}`;
   };
-  const one = button(words.try_draw, () => void toss(1), true);
+  const one = button(words.try_draw, () => void toss(1), { first: true, quick: true });
   const rest = button(words.try_rest, () => void toss(TOSSES));
   const question = choices({
     legend: element("span", {}, words.try_question),
@@ -81,7 +81,7 @@ export function trialStep(survey, { begin, back, requests }) {
       { class: "columns trial" },
       element("div", { class: "subject" }, question, wrong, actions(one, rest), told, tossed, counted),
       element("div", { class: "aside card" }, paragraph(about)),
-      actions(button(words.begin, begin, true), button(words.back, back)),
+      actions(button(words.begin, begin, { first: true }), button(words.back, back)),
     ),
   ];
 }
