@@ -59,6 +59,10 @@ def test_a_survey_is_answered_and_the_receipt_is_what_is_sent(
     somebody = Respondent.at(seen, survey)
     expect(somebody.button("begin")).to_be_visible()
     loaded, opened = list(seen.requests), seen.page.url
+    parts = seen.page.evaluate(
+        "Array.from(document.querySelectorAll('link, script[src]'), (it) => it.href || it.src)"
+    )
+    assert sorted({address, *parts}) == sorted(loaded)
 
     somebody.press("try_title")
     seen.page.get_by_role("radio", name=somebody.words("try_no")).check()

@@ -45,7 +45,7 @@ const stop = (title, reason) => page.show(stoppedPage(title, reason));
  */
 const asked = (coin) =>
   new Promise((done, fail) => {
-    let [over, turn] = [false, 0];
+    let turn = 0;
     /** @type {(step: Step) => Promise<void>} */
     const show = async (step) => {
       const mine = ++turn;
@@ -92,8 +92,6 @@ const asked = (coin) =>
     };
     /** @type {(reports: string[]) => void} */
     const finish = (reports) => {
-      if (over) return;
-      over = true;
       forget();
       removeEventListener("popstate", move);
       done(reports);
