@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from playwright.sync_api import Request, expect
+from playwright.sync_api import Browser, Request, expect
 
 from aggregator.app import create_app
 from client_sdk.survey import Survey, loads_survey
@@ -282,6 +282,22 @@ def test_a_page_that_came_by_plain_http_asks_nothing(
     somebody.sees("stopped_title")
     expect(seen.page.get_by_text(somebody.words("not_secure"))).to_be_visible()
     expect(seen.page.get_by_role("radio")).to_have_count(0)
+
+
+def test_without_javascript_there_is_a_text_and_nothing_to_fill_in(
+    address: str, survey: Survey, browser: Browser
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    somebody = Respondent(page, survey)
+    told = page.locator("noscript p")  # playwright finds no text in one
+    expect(told).to_be_visible()
+    expect(told).to_have_text(somebody.words("no_javascript"))
+    expect(page.get_by_text(somebody.words("starting"))).to_be_hidden()
+    for role in ("radio", "button", "textbox"):
+        expect(page.get_by_role(role)).to_have_count(0)
+    context.close()
 
 
 def test_a_page_that_is_left_holds_nothing(address: str, survey: Survey, visit: Open) -> None:

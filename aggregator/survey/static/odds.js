@@ -17,7 +17,7 @@ export function oddsOf(question, words) {
     const caption = fill(words[sentence], { answer, kept, other });
     return element("figure", {}, element("figcaption", {}, caption), dots(count), ...more);
   };
-  const key = fill(words.odds_dots, { answer, kept, other: 100 - kept });
+  const key = fill(kind === "bits" ? words.odds_dots_ticks : words.odds_dots, { answer, kept, other: 100 - kept });
   return element(
     "section",
     { class: "card aside", "aria-labelledby": "odds" },

@@ -46,8 +46,9 @@ const stop = (title, reason) => page.show(stoppedPage(title, reason));
 const asked = (coin) =>
   new Promise((done, fail) => {
     let turn = 0;
-    /** @type {(step: Step) => Promise<void>} */
-    const show = async (step) => {
+    /** @type {(wanted: unknown) => Promise<void>} */
+    const show = async (wanted) => {
+      const step = reachable(wanted, answers);
       const mine = ++turn;
       const about = { answers: answers.some((answer) => answer !== null) };
       const back = () => backFrom(step);
@@ -96,7 +97,7 @@ const asked = (coin) =>
       removeEventListener("popstate", move);
       done(reports);
     };
-    const move = () => void show(reachable(history.state?.step, answers)).catch(fail);
+    const move = () => void show(history.state?.step).catch(fail);
     addEventListener("popstate", move);
     history.replaceState({ load, depth: 0, step: "opening" }, "");
     show("opening").catch(fail);
