@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Request, expect
 from aggregator.app import create_app
 from client_sdk.survey import Survey, loads_survey
 from tests.aggregator.conftest import World, make_world
-from tests.browser.checks import assert_accessible, assert_sound, no_sideways_scroll
+from tests.browser.checks import assert_accessible, assert_sound, no_sideways_scroll, tab_order
 from tests.browser.respondents import TEXT, Respondent, body_of, failing_once, said
 from tests.browser.visits import Open, Visit
 from tests.registries import Date
@@ -395,10 +395,14 @@ def test_every_step_is_accessible_and_no_wider_than_its_window(
         assert_accessible(seen)
 
 
-def test_every_step_fits_320_pixels_in_english(address: str, survey: Survey, visit: Open) -> None:
+def test_every_step_fits_320_pixels_and_shows_where_the_focus_is(
+    address: str, survey: Survey, visit: Open
+) -> None:
     seen = visit(address, width=320)
-    for _ in steps(Respondent.at(seen, survey)):
+    for step in steps(Respondent.at(seen, survey)):
         no_sideways_scroll(seen)
+        if step != "sent":  # then there is nowhere to go but to another language
+            assert len(tab_order(seen)) >= 2
         small = seen.page.evaluate(
             """[...document.querySelectorAll("a, button, summary, label")]
               .map((it) => [it.textContent, it.getBoundingClientRect()])
