@@ -279,7 +279,7 @@ def test_the_pages_modules_neither_evaluate_nor_keep_nor_send_by_other_doors(pat
     assert not re.findall(rf"\b(?:{DANGEROUS})", code)
     sends = re.findall(r"\bfetch\b", code)
     assert not sends or path.name == "delivery.js"
-    assert len(path.read_text().splitlines()) <= 260
+    assert len(path.read_text().splitlines()) <= 130
 
 
 @pytest.mark.slow

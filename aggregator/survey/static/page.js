@@ -6,7 +6,7 @@ import { fill } from "./elements.js";
 
 /**
  * @typedef {object} Standing
- * @property {number} question Index, for the progress.
+ * @property {number | undefined} question Index, for the progress.
  * @property {boolean} opening Whether the heading is the survey's title.
  * @property {boolean} answers Whether there are some, which another language would lose.
  */
@@ -17,6 +17,8 @@ function part(id) {
   if (!found) throw new Error(`the page has no #${id}`);
   return found;
 }
+
+/** @typedef {ReturnType<typeof pageOf>} Page */
 
 /** @param {Survey} survey */
 export function pageOf(survey) {
