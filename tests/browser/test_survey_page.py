@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser, Request, expect
+from playwright.sync_api import Browser, Request, Route, expect
 
 from aggregator.app import create_app
 from client_sdk.survey import Survey, loads_survey
@@ -282,6 +282,26 @@ def test_a_page_that_came_by_plain_http_asks_nothing(
     somebody.sees("stopped_title")
     expect(seen.page.get_by_text(somebody.words("not_secure"))).to_be_visible()
     expect(seen.page.get_by_role("radio")).to_have_count(0)
+
+
+@pytest.mark.parametrize("part", ["survey/survey.js", "sottovoce/sender.js", "survey/flow.js"])
+def test_a_module_that_was_changed_on_the_way_does_not_run(
+    address: str, survey: Survey, browser: Browser, part: str
+) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+
+    def change(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text() + "\n// changed")
+
+    page.route(f"**/{part}", change)
+    page.goto(address)
+    somebody = Respondent(page, survey)
+    expect(page.get_by_text(somebody.words("starting"))).to_be_visible()
+    page.wait_for_timeout(300)
+    expect(page.get_by_role("button")).to_have_count(0)
+    context.close()
 
 
 def test_without_javascript_there_is_a_text_and_nothing_to_fill_in(
