@@ -1,4 +1,5 @@
-"""What a browser is told of a metric: the definition document that `client_sdk/web/` randomizes by.
+"""What a browser is told of a metric: the definition document that `client_sdk/web/` randomizes by;
+and of a whole file: what its telemetry client needs besides.
 
 All that shapes the law is written here as the integers in use, so that no law is worked out twice.
 Thresholds travel as decimal text: a JavaScript number holds 53 bits.
@@ -11,6 +12,7 @@ from client_sdk.mechanisms import Mechanism
 from client_sdk.mechanisms.thresholds import written_up
 from client_sdk.metric import Metric
 from client_sdk.randomness import ONE
+from client_sdk.registry import Registry
 
 VERSION = 1
 MECHANISMS = (
@@ -36,17 +38,61 @@ def definition(metric: Metric) -> dict[str, Any]:
     Raises:
         ParameterError: Browsers cannot answer this metric; says why.
     """
-    mechanism = metric.mechanism
-    _require(
-        mechanism.name in MECHANISMS,
-        f"mechanism must be one of {', '.join(MECHANISMS)}",
-        mechanism.name,
-    )
     _require(metric.every == 1, "every must be 1: a page asks whoever opens it", metric.every)
     _require(
         metric.sample_threshold == ONE,
         "sample must be 1: a page asks whoever opens it",
         metric.sample,
+    )
+    return _definition(metric)
+
+
+def definitions(registry: Registry) -> dict[str, Any]:
+    """Return what `telemetry.js` needs of a file, ready for JSON.
+
+    The promise of a `window` is kept by the file itself: it was checked at load.
+
+    Raises:
+        ParameterError: Browsers cannot answer one of its metrics, or cannot keep what the file
+            promises; says why.
+    """
+    _require(
+        registry.seal is None,
+        "project.seal must be left out: browsers do not seal uploads",
+        registry.seal,
+    )
+    return {
+        "version": VERSION,
+        "project": registry.project,
+        "lifetime": registry.lifetime_micro,
+        "metrics": [_told(metric) for metric in registry.metrics.values()],
+    }
+
+
+def _told(metric: Metric) -> dict[str, Any]:
+    try:
+        stated = _definition(metric)
+    except ParameterError as error:
+        raise ParameterError(f"metrics.{metric.name}: {error}") from error
+    return {
+        "definition": stated,
+        "epoch": metric.epoch,
+        "every": metric.every,
+        "sample": str(metric.sample_threshold),
+        "starts": metric.starts.isoformat(),
+        "expires": metric.expires.isoformat(),
+        "grace_days": metric.grace_days,
+        "distinct_values": 0 if metric.memoize is None else metric.memoize.distinct_values,
+        "charge": metric.charge,
+    }
+
+
+def _definition(metric: Metric) -> dict[str, Any]:
+    mechanism = metric.mechanism
+    _require(
+        mechanism.name in MECHANISMS,
+        f"mechanism must be one of {', '.join(MECHANISMS)}",
+        mechanism.name,
     )
     _require(
         metric.when_absent is None,

@@ -39,6 +39,7 @@ export function finished(batch: {
 
 /** Send a batch, once; throws SendError. Sent again, the same bytes are counted once. */
 export function send(endpoint: string, batch: Batch, connection?: Connection): Promise<Answered>;
+
 /** For modules of that folder: one request, whose answer anybody may have written. Throws SendError. */
 export function post(
   endpoint: string,
@@ -47,3 +48,6 @@ export function post(
   headers: Record<string, string>,
   connection?: Connection,
 ): Promise<Record<string, any>>;
+
+/** Have what the server knows of a device erased; throws SendError unless it confirms that. */
+export function erase(endpoint: string, identity: Identity, connection?: Connection): Promise<void>;

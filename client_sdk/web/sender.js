@@ -99,6 +99,24 @@ export async function send(endpoint, { key, body, mac }, connection) {
 }
 
 /**
+ * Have what the server knows of a device erased; throws SendError unless it confirms that.
+ *
+ * @param {string} endpoint
+ * @param {Identity} identity
+ * @param {Connection} [connection]
+ */
+export async function erase(endpoint, { device, key }, connection) {
+  const nonce = hex(randomBytes(16));
+  const body = JSON.stringify({ version: 1, device, nonce });
+  const headers = { "Sottovoce-MAC": await macOf(key, "erase", utf8(body)) };
+  const { status, reason, verdict, mac } = await post(endpoint, "erase", body, headers, connection);
+  if (status >= 300) throw new SendError("refused", reason);
+  if (verdict !== "erased" || !same(await macOf(key, "erased", utf8(nonce)), mac)) {
+    throw new SendError("untrusted", "mac");
+  }
+}
+
+/**
  * For modules of this folder: one request, as all here are made.
  *
  * @param {string} endpoint

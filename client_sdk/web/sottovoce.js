@@ -5,7 +5,7 @@
 
 import { utf8 } from "./bytes.js";
 import { check, mechanismFrom } from "./mechanisms.js";
-import { coinOf, prfStream, randomBytes } from "./randomness.js";
+import { ONE, coinOf, prfStream, randomBytes } from "./randomness.js";
 import { encoderOf } from "./values.js";
 
 export { coinOf, prfStream, randomBytes };
@@ -43,7 +43,7 @@ export function load(definition) {
    * @param {bigint | string} value
    * @param {Drawing} drawing
    */
-  async function remembered(value, { secret }) {
+  async function remembered(value, { secret, remember = (_, permanent) => permanent }) {
     if (!(secret instanceof Uint8Array) || secret.length !== 32) {
       throw new TypeError(`${metric} remembers its noise: secret must be 32 bytes`);
     }
@@ -52,7 +52,8 @@ export function load(definition) {
       coinOf(prfStream(key, ...context.map(utf8)));
     const cohort = await coin("cohort", metric).uniform(cohorts ?? 1n);
     const own = coin("permanent", metric, channel, String(value));
-    return { cohort, noisy: await permanent(value, cohort, own) };
+    const tag = await coin("memory", metric, channel, String(value)).uniform(ONE);
+    return { cohort, noisy: remember(tag, await permanent(value, cohort, own)) };
   }
 
   return Object.freeze({
