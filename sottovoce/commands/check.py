@@ -18,6 +18,7 @@ import math
 import sys
 from dataclasses import asdict
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from client_sdk import Registry, load
@@ -27,6 +28,7 @@ from client_sdk.errors import RegistryError, UnreadableRegistry
 from client_sdk.mechanisms import Mechanism
 from client_sdk.metric import Metric
 from client_sdk.review import Finding, covering_changes, error_of_a_rare_value, review, yearly
+from client_sdk.web_definition import definitions
 from sottovoce.table import table
 
 
@@ -48,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--devices", type=int, default=10_000, metavar="N", help="n for --explain (10000)"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--web",
+        metavar="OUT",
+        help="write what client_sdk/web/telemetry.js needs of the file, as JSON, unless there is an "
+        "error; refused where browsers cannot answer a metric",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
     if args.against is not None and len(args.metrics) > 1:
         raise ValueError(f"--against compares one file, got {len(args.metrics)}")
     old = None if args.against is None else _load(args.against)
+    if args.web is not None and len(args.metrics) > 1:
+        raise ValueError(f"--web writes one file, got {len(args.metrics)}")
     today = datetime.now(UTC).date()
     checked = [_Checked(_load(path), old, today, args.devices) for path in args.metrics]
     if args.json:
@@ -65,7 +75,10 @@ def run(args: argparse.Namespace) -> int:
         for each in checked:
             each.print(explain=args.explain)
     failing = ("note", "error") if args.strict else ("error",)
-    return int(any(found.level in failing for each in checked for found in each.findings))
+    failed = any(found.level in failing for each in checked for found in each.findings)
+    if args.web is not None and not failed:
+        Path(args.web).write_text(json.dumps(definitions(checked[0].registry)) + "\n")
+    return int(failed)
 
 
 def _load(path: str) -> Registry:

@@ -1,0 +1,165 @@
+// What is outside of a page, in memory: a database, locks, a clock, timers, and a server by script.
+
+import { createHmac, randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+
+const { lives } = JSON.parse(
+  readFileSync(new URL("../client_sdk/web_lives.json", import.meta.url), "utf8"),
+);
+
+export const START = 1_796_083_200; // 2026-12-01T00:00:00Z
+export const DAY = 86_400;
+const hex = (bytes) => Buffer.from(bytes).toString("hex");
+const macOf = (key, of, text) =>
+  createHmac("sha256", key).update(`sottovoce ${of} v1\0`).update(text).digest("hex");
+
+// Timers do not run by themselves: a test says when.
+export const timers = new Map();
+const { setTimeout: later } = globalThis;
+let timersMade = 0;
+globalThis.setTimeout = (act, milliseconds, ...given) => {
+  timers.set(++timersMade, { act: () => act(...given), seconds: milliseconds / 1000 });
+  return timersMade;
+};
+globalThis.clearTimeout = (timer) => timers.delete(timer);
+
+/** Let everything happen that does not wait for a timer. */
+export const settled = () => new Promise((done) => later(done, 30));
+
+/** Wait until something holds; a test that waits in vain is ended by its runner. */
+export async function eventually(holds) {
+  while (!holds()) await settled();
+}
+
+/** The metrics of some life's file, each to be changed at will. */
+export function definitions(changes = {}, lifetime = 1_000_000_000) {
+  const all = lives.flatMap(({ files }) => files).flatMap(({ metrics }) => metrics);
+  const found = (name) => structuredClone(all.find(({ definition }) => definition.metric === name));
+  const whole = { starts: "2026-12-01", expires: "2027-03-01", every: 1, sample: String(1n << 64n) };
+  const metrics = ["theme", "mood", "home_page"].map((name) => ({
+    ...found(name),
+    ...whole,
+    epoch: "day",
+    grace_days: 3,
+    ...changes[name],
+  }));
+  return { version: 1, project: "shop-app", lifetime, metrics };
+}
+
+/** A machine: what its tabs share. */
+export class Machine {
+  constructor() {
+    this.now = START + DAY / 2;
+    this.kept = new Map();
+    this.held = new Map();
+    this.opened = 0;
+    this.writes = 0;
+    this.fault = null;
+    this.places = { indexedDB: { open: () => this.#open() }, locks: { request: this.#lock } };
+  }
+
+  /** All that is kept, as text. */
+  dump() {
+    const plain = (_, value) =>
+      value instanceof Map ? [...value] : typeof value === "bigint" ? `${value}n` : value;
+    return JSON.stringify([...this.kept], plain);
+  }
+
+  get device() {
+    return this.kept.get("telemetry.shop-app,device");
+  }
+
+  #answered(act) {
+    const request = {};
+    queueMicrotask(() => {
+      try {
+        if (this.fault) throw this.fault;
+        request.result = act();
+        request.onsuccess?.();
+      } catch (error) {
+        request.error = error;
+        request.onerror?.();
+      }
+    });
+    return request;
+  }
+
+  #open() {
+    this.opened++;
+    const store = {
+      get: (key) => this.#answered(() => structuredClone(this.kept.get(String(key)))),
+    };
+    const transaction = (_, mode, how) => {
+      if (mode !== "readwrite") return { objectStore: () => store };
+      if (how?.durability !== "strict") throw new Error("a write must be durable");
+      const changes = [];
+      const writing = {
+        objectStore: () => ({
+          put: (value, key) => changes.push([String(key), structuredClone(value)]),
+          delete: (key) => changes.push([String(key)]),
+        }),
+        abort: () => changes.splice(0),
+      };
+      queueMicrotask(() => {
+        writing.error = this.fault ?? this.writeFault;
+        if (writing.error) return writing.onabort?.();
+        this.writes++;
+        for (const [key, ...value] of changes) {
+          if (value.length) this.kept.set(key, value[0]);
+          else this.kept.delete(key);
+        }
+        writing.oncomplete?.();
+      });
+      return writing;
+    };
+    return this.#answered(() => ({ transaction, close: () => {} }));
+  }
+
+  #lock = (name, act) => {
+    const before = this.held.get(name) ?? Promise.resolve();
+    const after = before.catch(() => {}).then(act);
+    this.held.set(name, after);
+    return after;
+  };
+}
+
+/** A server that a test writes: it keeps each request, and answers as `answer` says. */
+export class Server {
+  constructor() {
+    this.requests = [];
+    this.key = randomBytes(32);
+    this.device = hex(randomBytes(16));
+    this.spent = 0;
+    this.answer = {
+      devices: () => this.say(201, { device: this.device, key: hex(this.key) }),
+      reports: (body) => this.signed(body),
+      erase: ({ nonce }) => this.say(200, { verdict: "erased", mac: macOf(this.key, "erased", nonce) }),
+    };
+    this.fetch = async (url, { body, headers }) => {
+      const path = String(url).split("/v1/")[1];
+      this.requests.push({ path, body, headers });
+      return this.answer[path](JSON.parse(body));
+    };
+  }
+
+  bodies(path = "reports") {
+    return this.requests.filter((each) => each.path === path).map(({ body }) => body);
+  }
+
+  say(status, document, headers = {}) {
+    return new Response(JSON.stringify(document), { status, headers });
+  }
+
+  problem(status, reason, more = {}, headers = {}) {
+    return this.say(status, { type: `urn:sottovoce:problem:${reason}`, ...more }, headers);
+  }
+
+  /** An answer under the MAC of the server. */
+  signed({ nonce, sequence, reports }, verdict = "accepted", status = 200, each = "accepted") {
+    const told = verdict === "accepted" ? reports.map(() => each) : [];
+    const fields = [nonce, sequence, verdict, this.spent, ...told].join("\0");
+    const mac = macOf(this.key, "answer", fields);
+    const answer = { sequence, verdict, spent: this.spent, reports: told, mac };
+    return status === 200 ? this.say(200, answer) : this.problem(status, verdict, answer);
+  }
+}
