@@ -380,8 +380,8 @@ test("without a state there is nothing to erase", async () => {
 });
 
 for (const [what, harm] of Object.entries({
-  "no database": (machine) => (machine.places.indexedDB = undefined),
-  "no locks": (machine) => (machine.places.locks = undefined),
+  "no database": (machine) => (machine.places.indexedDB = null),
+  "no locks": (machine) => (machine.places.locks = null),
   "a database that is blocked": (machine) => (machine.fault = new DOMException("x", "SecurityError")),
   "a full disk": (machine) => (machine.writeFault = new DOMException("x", "QuotaExceededError")),
   "a state of another version": (machine) =>
@@ -390,7 +390,6 @@ for (const [what, harm] of Object.entries({
   test(`${what}: nothing is sent, and nothing throws`, async () => {
     const [machine, server] = [new Machine(), new Server()];
     harm(machine);
-    // Node has neither: what is left out is what is missing.
     const client = page(machine, server, {}, machine.places);
     client.record("theme", "dark");
     assert.equal(await client.flush(), false);
