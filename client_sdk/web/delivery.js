@@ -143,7 +143,8 @@ async function nextBatch({ change, refused, endpoint, writeKey, connection, now 
     }
     const taken = spool.splice(0, count);
     const head = { ...identity, sequence: ++kept.sequence };
-    const made = await finished({ ...head, reports: taken.map(({ text }) => text) });
+    const reports = taken.map(({ text }) => text);
+    const made = await finished({ ...head, reports, padded: true });
     kept.batch = { ...head, ...made, count, made: now(), until: taken[count - 1].until };
     return kept.batch;
   });

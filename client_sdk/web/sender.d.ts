@@ -35,6 +35,8 @@ export function finished(batch: {
   key: Uint8Array;
   sequence: number;
   reports: string[];
+  /** Fill it with spaces up to one of few lengths, so that its length does not tell the number of reports. */
+  padded?: boolean;
 }): Promise<{ body: string; mac: string }>;
 
 /** Send a batch, once; throws SendError. Sent again, the same bytes are counted once. */

@@ -13,6 +13,7 @@ import { randomBytes } from "./randomness.js";
 /** @typedef {import("./types.js").Identity} Identity */
 
 const DAY_SECONDS = 86_400;
+const SIZES = [1024, 4096, 16_384, 65_536]; // of padded uploads, as in client_sdk/uploader.py
 const KEEPALIVE_BYTES = 60_000; // browsers fail beyond 64 KiB in flight, of the whole page
 
 /**
@@ -60,10 +61,11 @@ export async function enrol(endpoint, { writeKey, admission }, connection) {
   return { device: String(device), key: Uint8Array.from(pairs, (pair) => parseInt(pair, 16)) };
 }
 
-/** @param {Identity & { sequence: number, reports: string[] }} batch */
-export async function finished({ device, key, sequence, reports }) {
+/** @param {Identity & { sequence: number, reports: string[], padded?: boolean }} batch */
+export async function finished({ device, key, sequence, reports, padded = false }) {
   const head = JSON.stringify({ version: 1, device, sequence, nonce: hex(randomBytes(16)) });
-  const body = `${head.slice(0, -1)},"reports":[${reports}]}`;
+  const text = `${head.slice(0, -1)},"reports":[${reports}]}`;
+  const body = text.padEnd(padded ? (SIZES.find((size) => text.length <= size) ?? 0) : 0);
   const [count, bytes] = [reports.length, utf8(body)];
   if (!count || count > 256 || bytes.length > 65_536) {
     throw new RangeError(`a batch has 1..256 reports in 64 KiB, got ${count} in ${bytes.length} bytes`);

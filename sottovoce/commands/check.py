@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--web",
         metavar="OUT",
-        help="write what client_sdk/web/telemetry.js needs of the file, as JSON, unless there is an "
-        "error; refused where browsers cannot answer a metric",
+        help="write what client_sdk/web/telemetry.js needs of the file, as JSON, unless the check "
+        "fails; refused where browsers cannot answer a metric",
     )
 
 

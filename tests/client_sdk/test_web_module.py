@@ -17,7 +17,8 @@ from client_sdk import loads
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms import CATALOGUE, build
 from client_sdk.metric import Metric
-from client_sdk.web_definition import MECHANISMS, definition
+from client_sdk.sealing import SealingKey
+from client_sdk.web_definition import MECHANISMS, definition, definitions
 from tests.client_sdk import web_lives
 from tests.client_sdk.conftest import HEAD, HOME_PAGE, THEME
 from tests.client_sdk.web_vectors import document, mechanisms, metric_of, written
@@ -33,6 +34,7 @@ OTHERS = {*(f"{name}.d.ts" for name in ENTRIES), "types.d.ts", "package.json"}
 LIVES = Path(__file__).with_name("web_lives.json")
 MOST_BYTES = 8 * 1024
 MOST_CLIENT_BYTES = 14 * 1024
+"""Of randomizers, sender and all that a device's life takes."""
 SHELTERED = r"eval|Function|innerHTML|outerHTML|insertAdjacentHTML|document|window"
 OUTSIDE = r"fetch|XMLHttpRequest|sendBeacon|WebSocket|EventSource|import\(|navigator|location"
 KEPT = r"localStorage|sessionStorage|indexedDB|caches|cookie|history"
@@ -217,6 +219,40 @@ def test_a_definition_survives_json(name: str) -> None:
 def test_a_definition_of_strings_states_both_losses() -> None:
     stated = definition(declared(HOME_PAGE))
     assert (stated["epsilon"], stated["epsilon_permanent"]) == ("1.000000", "4.000000")
+
+
+def test_the_definitions_of_a_file_state_what_a_life_needs() -> None:
+    text = HEAD.format(lifetime="24.5") + THEME + "every = 2\nsample = 0.5\n" + HOME_PAGE
+    registry = loads(text)
+    theme, home_page = registry.metrics.values()
+    told = definitions(registry)
+    assert json.loads(json.dumps(told)) == told
+    first, second = told.pop("metrics")
+    assert told == {"version": 1, "project": "shop-app", "lifetime": 24_500_000}
+    assert first.pop("definition") == definition(theme._replace(every=1, sample=Decimal(1))) | {
+        "fingerprint": theme.fingerprint
+    }
+    assert first == {
+        "epoch": "day",
+        "every": 2,
+        "sample": str(2**63),
+        "starts": "2026-12-01",
+        "expires": "2026-12-08",
+        "grace_days": 3,
+        "distinct_values": 0,
+        "charge": 1_000_000,
+    }
+    assert second.pop("definition") == definition(home_page)
+    assert (second["distinct_values"], second["charge"]) == (2, home_page.charge)
+
+
+def test_definitions_refuse_what_browsers_cannot_keep() -> None:
+    absent = loads(HEAD.format(lifetime=24) + THEME + 'when_absent = "other"\n')
+    with pytest.raises(ParameterError, match=r"metrics\.theme: when_absent must be left out"):
+        definitions(absent)
+    seal = SealingKey(1, bytes(range(32)))
+    with pytest.raises(ParameterError, match=r"project\.seal must be left out"):
+        definitions(loads(HEAD.format(lifetime=24) + THEME)._replace(seal=seal))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from client_sdk import load
 from client_sdk.accounting import account
 from client_sdk.mechanisms import build
+from client_sdk.web_definition import definitions
 from sottovoce.__main__ import main, parser_for
 from tests.registries import Date, crashed, registry, theme
 
@@ -234,3 +236,20 @@ def test_what_many_reports_of_a_remembered_value_lose_is_said(
     assert metric["epsilon_of_reports"]["30"] <= metric["epsilon_permanent"]
     assert main(["check", write(GOOD), "--json"]) == 0
     assert "epsilon_of_reports" not in json.loads(capsys.readouterr().out)["metrics"][0]
+
+
+def test_what_a_web_app_needs_is_written_unless_there_is_an_error(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "metrics.json"
+    plain = GOOD.replace('when_absent = "other"\n', "")
+    assert main(["check", write(plain), "--web", str(out)]) == 0
+    assert json.loads(out.read_text()) == definitions(load(tmp_path / "metrics.toml"))
+    out.unlink()
+    assert main(["check", write(NOTED.replace('when_absent = "other"\n', "")), "--strict"]) == 1
+    assert main(["check", str(tmp_path / "metrics.toml"), "--strict", "--web", str(out)]) == 1
+    assert main(["check", write(GOOD), "--web", str(out)]) == 2
+    assert "metrics.theme: when_absent must be left out" in capsys.readouterr().err
+    assert main(["check", write(plain), write(plain), "--web", str(out)]) == 2
+    assert "--web writes one file, got 2" in capsys.readouterr().err
+    assert not out.exists()

@@ -56,6 +56,39 @@ test("a report is charged, kept, sent and forgotten, and the server's figure is 
   assert.deepEqual([status.spent, status.left, status.queued, status.dropped], [3, 997, 0, {}]);
 });
 
+test("the length of an upload does not tell how many reports are in it", async () => {
+  const lengths = new Set();
+  for (const values of [["theme"], ["theme", "mood"], ["theme", "mood", "home_page"]]) {
+    const [machine, server] = [new Machine(), new Server()];
+    const client = page(machine, server);
+    for (const name of values) client.record(name, { theme: "dark", mood: true }[name] ?? null);
+    await client.flush();
+    const [body] = server.bodies();
+    assert.equal(JSON.parse(body).reports.length, values.length);
+    lengths.add(body.length);
+  }
+  assert.deepEqual([...lengths], [1024]);
+});
+
+test("many reports go in batches that a page can send as it goes", async () => {
+  const [machine, server] = [new Machine(), new Server()];
+  const client = page(machine, server);
+  for (let day = 0; day < 60; day++, machine.now += DAY) {
+    client.record("theme", "dark");
+    client.record("mood", true);
+    client.record("home_page", `${day}`);
+    await client.status();
+  }
+  for (const each of machine.device.spool) each.until = machine.now + DAY; // as of one epoch
+  assert.equal(await client.flush(), true);
+  const bodies = server.bodies();
+  assert.ok(bodies.length > 1 && bodies.every(({ length }) => length <= 16_384));
+  const sequences = bodies.map((body) => JSON.parse(body).sequence);
+  assert.deepEqual(sequences, sequences.map((_, index) => index + 1));
+  const reports = bodies.flatMap((body) => JSON.parse(body).reports);
+  assert.equal(reports.length, 180);
+});
+
 test("before consent nothing is opened, kept, charged or sent", async () => {
   const [machine, server] = [new Machine(), new Server()];
   const client = page(machine, server, { enabled: false });
