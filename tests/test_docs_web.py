@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import shutil
 import subprocess
 from datetime import date
 from pathlib import Path
@@ -12,10 +14,12 @@ import requests
 from aggregator.settings import ServerSettings
 from client_sdk import load
 from client_sdk.web_definition import MECHANISMS
+from sottovoce.__main__ import main
 from sottovoce.system import free_port, running
-from tests.client_sdk.test_web_module import nodes
+from tests.client_sdk.test_web_module import WEB, nodes
 
 PAGE = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
+WEB_TESTS = Path(__file__).parent / "web"
 RUN = """
 import { readFileSync } from "node:fs";
 globalThis.fetch = async (path) => ({ json: async () => JSON.parse(readFileSync(path, "utf8")) });
@@ -31,6 +35,18 @@ const pauses = [];
 console.log(JSON.stringify([await deliver(batch, (pause) => pauses.push(pause)), pauses]));
 globalThis.fetch = async () => { throw new TypeError("Failed to fetch"); };
 console.log(JSON.stringify([await deliver(batch, (pause) => pauses.push(pause)), pauses]));
+"""
+APP = """
+import { readFileSync } from "node:fs";
+import { Machine } from "./machine.js";
+
+const { places } = new Machine(); // node has no IndexedDB
+globalThis.indexedDB = places.indexedDB;
+Object.defineProperty(globalThis, "navigator", { value: { locks: places.locks } });
+const real = fetch;
+globalThis.fetch = async (url, how) =>
+  url.startsWith("http") ? real(url, how) : new Response(readFileSync(url));
+console.log(JSON.stringify(await import("./app.js")));
 """
 
 
@@ -95,6 +111,46 @@ def test_the_snippets_of_the_page_send_the_report(
         (page / "run.js").write_text(f"const real = fetch;{RUN}globalThis.fetch = real;{SEND}")
         _, *told = map(json.loads, ran(page))
     assert told == [[["accepted"], []], [None, [3600]]]
+
+
+def test_the_snippets_of_the_page_report_as_an_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    year = date.today().year
+    text = block("toml").replace("2026-12-01", f"{year}-01-01")
+    text = text.replace("2027-03-01", f"{year + 1}-12-31")
+    settings = ServerSettings(port=free_port(), workers=1)
+    with running(text, tmp_path / "data", settings=settings, with_schedule=False) as system:
+        page = made_page(text)
+        (command,) = block("sh").splitlines()
+        assert main(shlex.split(command)[1:]) == 0
+        app = blocks("js")[2].replace("https://telemetry.example.org", system.endpoint)
+        app = app.replace("the project's write key", system.write_key)
+        (page / "app.js").write_text(app)
+        shutil.copy(WEB_TESTS / "machine.js", page)
+        (page / "run.js").write_text(APP)
+        told = json.loads(ran(page)[0])
+    (waiting,) = told["preview"]["waiting"]
+    assert json.loads(waiting)["metric"] == "ever_late"
+    assert {name: told[name] for name in ("sent", "summary", "spent", "left", "dropped")} == {
+        "sent": True,
+        "summary": "collecting",
+        "spent": 1,
+        "left": 1,
+        "dropped": {},
+    }
+
+
+def test_every_option_and_call_of_the_client_is_on_the_page() -> None:
+    types = (WEB / "types.d.ts").read_text()
+    for interface in ("Options", "Client"):
+        body = re.search(rf"interface {interface} \{{\n(.*?)\n\}}", types, re.DOTALL)
+        assert body is not None
+        names = re.findall(r"^  (\w+)\??: ", body[1], re.MULTILINE)
+        assert len(names) > 5
+        for name in names:
+            assert re.search(rf"^\| .*`{name}[(`]", PAGE, re.MULTILINE), name
 
 
 def test_every_mechanism_of_browsers_is_on_the_page() -> None:

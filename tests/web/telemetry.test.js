@@ -406,6 +406,26 @@ test("an erasure keeps a total, refunds nothing, and tells the server before any
   assert.deepEqual(machine.device.farewell, []);
 });
 
+test("an erasure forgets epochs that nobody can report any more, but for what is asked once", async () => {
+  const [machine, server] = [new Machine(), new Server()];
+  const told = { mood: { epoch: "once" }, theme: { every: 3 } };
+  const client = page(machine, server, { definitions: definitions(told) });
+  for (let day = 0; day < 40; day++, machine.now += DAY) {
+    for (const [name, value] of [["mood", true], ["theme", "dark"], ["home_page", "a"]]) {
+      client.record(name, value);
+    }
+    await client.status();
+  }
+  const today = Math.floor(machine.now / DAY);
+  assert.equal(machine.device.marks.get("home_page day").length, 40);
+  await client.erase();
+  const { marks } = machine.device;
+  assert.deepEqual(marks.get("mood once"), [0]);
+  assert.equal(Math.min(...marks.get("home_page day")), today - 31);
+  const block = Math.floor(Math.min(...marks.get("theme day")) / 3);
+  assert.ok(3 * block + 3 + 31 > today && 3 * block + 31 <= today, `${today - 3 * block}`);
+});
+
 test("without a state there is nothing to erase", async () => {
   const [machine, server] = [new Machine(), new Server()];
   assert.equal(await page(machine, server).erase(), true);
