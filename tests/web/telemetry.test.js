@@ -1,8 +1,12 @@
 // The telemetry client between a page, a state and a server, each by itself: what it does with all.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
 
+import { newLife } from "../../client_sdk/web/life.js";
+import { read } from "../../client_sdk/web/project.js";
+import { store } from "../../client_sdk/web/recorder.js";
 import { start } from "../../client_sdk/web/telemetry.js";
 import { DAY, Machine, START, Server, definitions, eventually, settled, timers } from "./world.js";
 
@@ -158,6 +162,19 @@ test("what cannot be reported is counted by its reason, and nothing throws", asy
   assert.equal(summary, "collecting");
 });
 
+test("a value that comes again touches no state", async () => {
+  const machine = new Machine();
+  const client = page(machine, new Server());
+  client.record("theme", "dark");
+  await client.status();
+  const { writes } = machine;
+  for (let turn = 0; turn < 9; turn++) {
+    client.record("theme", "light");
+    await client.status();
+  }
+  assert.deepEqual([machine.writes, (await client.status()).dropped], [writes, { already_reported: 9 }]);
+});
+
 test("a page records 1,000 values at once, and no more", async () => {
   const [machine, server] = [new Machine(), new Server()];
   const client = page(machine, server);
@@ -232,6 +249,22 @@ test("a page that is left sends what waits, but once a window", async () => {
   await eventually(() => server.bodies().length === 2);
 });
 
+test("a page that is left does not try sooner after a failure", async () => {
+  const [machine, server, document] = [new Machine(), new Server(), leavable()];
+  server.answer.reports = () => Promise.reject(new TypeError("no network"));
+  const client = page(machine, server, {}, { document });
+  client.record("theme", "dark");
+  document.hide();
+  await eventually(() => server.bodies().length === 1 && machine.device.plan.failures);
+  machine.device.plan.at = machine.now + 20;
+  document.hide();
+  await settled();
+  assert.equal(server.bodies().length, 1);
+  machine.now += 21;
+  document.hide();
+  await eventually(() => server.bodies().length === 2);
+});
+
 test("a pause that the server asks for is kept by every page, even if asked", async () => {
   const [machine, server] = [new Machine(), new Server()];
   server.answer.reports = () => server.problem(503, "store_unavailable", {}, { "Retry-After": "7200" });
@@ -301,6 +334,7 @@ test("a device whose key was retired enrols anew; what was spent stays spent", a
   assert.equal(await client.flush(), true);
   assert.deepEqual((await client.status()).refused, { identity_revoked: 1 });
   assert.equal(machine.device.former.length, 1);
+  assert.equal(machine.device.plan.failures, 1); // it enrols with the next run, not at once
   server.answer.reports = (body) => server.signed(body);
   client.record("mood", true);
   assert.equal(await client.flush(), true);
@@ -377,6 +411,25 @@ test("an opt-out empties the queue at once, and refunds nothing", async () => {
   assert.equal((await client.status()).dropped.already_reported, 1);
 });
 
+test("an identity whose first batch is given up is not used again, and is erased with the others", async () => {
+  const [machine, server] = [new Machine(), new Server()];
+  server.answer.reports = () => Promise.reject(new TypeError("no network"));
+  const client = page(machine, server);
+  client.record("theme", "dark");
+  await client.flush();
+  await client.setEnabled(false);
+  assert.deepEqual([machine.device.identity, machine.device.former.length], [undefined, 1]);
+  server.answer.reports = (body) => server.signed(body);
+  const first = server.device;
+  server.device = "0".repeat(32);
+  await client.setEnabled(true);
+  client.record("mood", true);
+  await client.flush();
+  assert.equal(await client.erase(), true);
+  const erased = server.bodies("erase").map((body) => JSON.parse(body).device);
+  assert.deepEqual(erased, [first, server.device]);
+});
+
 test("an erasure keeps a total, refunds nothing, and tells the server before anything else", async () => {
   const [machine, server] = [new Machine(), new Server()];
   const client = page(machine, server);
@@ -438,7 +491,7 @@ for (const [what, harm] of Object.entries({
   "a database that is blocked": (machine) => (machine.fault = new DOMException("x", "SecurityError")),
   "a full disk": (machine) => (machine.writeFault = new DOMException("x", "QuotaExceededError")),
   "a state of another version": (machine) =>
-    machine.kept.set("telemetry.shop-app,device", { version: 2, spool: [], shares: new Map() }),
+    machine.kept.set("telemetry.shop-app,device", { ...newLife(), version: 2 }),
 })) {
   test(`${what}: nothing is sent, and nothing throws`, async () => {
     const [machine, server] = [new Machine(), new Server()];
@@ -518,6 +571,22 @@ test("strings beyond the paid ones repeat a paid one, and no string is kept or s
   }
   assert.equal((await client.status()).queued, 0);
   assert.equal(server.bodies().length, 6);
+});
+
+test("beyond the paid strings the latest paid one is repeated", async () => {
+  const { reports } = JSON.parse(readFileSync(new URL("../client_sdk/web_vectors.json", import.meta.url)));
+  // Its noise is none, so that responses can be compared.
+  const { definition } = reports.find(({ name }) => name === "rappor thresholds 0 and 2**64");
+  const stated = definitions({ home_page: { definition, distinct_values: 2 } });
+  const project = read({ ...stated, metrics: stated.metrics.slice(2) });
+  const [metric] = project.metrics.values();
+  const kept = newLife();
+  for (const [epoch, value] of ["a", "b", "a", "c", "d", "b"].entries()) {
+    assert.deepEqual(await store(kept, project, [{ metric, epoch, value }], START), []);
+  }
+  const [a, b, ...rest] = kept.spool.map(({ text }) => JSON.parse(text).response);
+  assert.notEqual(a, b);
+  assert.deepEqual(rest, [a, b, b, b]);
 });
 
 test("no promise is left to fail by itself", async () => {

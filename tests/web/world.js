@@ -1,5 +1,6 @@
 // What is outside of a page, in memory: timers, definitions, a server by script, and `Machine`.
 
+import assert from "node:assert/strict";
 import { createHmac, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 
@@ -28,9 +29,12 @@ globalThis.clearTimeout = (timer) => timers.delete(timer);
 /** Let everything happen that does not wait for a timer. */
 export const settled = () => new Promise((done) => later(done, 30));
 
-/** Wait until something holds; a test that waits in vain is ended by its runner. */
+/** Wait until something holds, for half a minute. */
 export async function eventually(holds) {
-  while (!holds()) await settled();
+  for (let turn = 0; !holds(); turn++) {
+    assert.ok(turn < 1000, `in vain: ${holds}`);
+    await settled();
+  }
 }
 
 /** The metrics of some life's file, each to be changed at will. */
