@@ -49,7 +49,8 @@ export async function store(kept, project, pending, seconds) {
 async function report({ secret, memory }, metric, epoch, value, seconds) {
   const once = metric.epoch === "once";
   const end = (once ? metric.expires : endOf(metric.epoch, epoch)) + metric.graceDays;
-  const until = Math.min(end * DAY_SECONDS, once ? seconds + LONGEST_ONCE_DAYS * DAY_SECONDS : Infinity);
+  const longest = once ? seconds + LONGEST_ONCE_DAYS * DAY_SECONDS : Infinity;
+  const until = Math.min(end * DAY_SECONDS, longest);
   const paid = memory.get(channel(metric)) ?? new Map();
   /** @type {import("./types.js").Remember} */
   const remember = (tag, noisy) => {

@@ -52,7 +52,9 @@ const stateOf = (database, name) => {
   return {
     get: (key) => answer(database.transaction(STORE).objectStore(STORE).get([name, key])),
     put: (entries) =>
-      write((store) => Object.entries(entries).forEach(([key, value]) => store.put(value, [name, key]))),
+      write((store) => {
+        for (const [key, value] of Object.entries(entries)) store.put(value, [name, key]);
+      }),
     forget: (...keys) => write((store) => keys.forEach((key) => store.delete([name, key]))),
   };
 };

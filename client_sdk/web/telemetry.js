@@ -74,19 +74,22 @@ export function start(options, world = {}) {
   const holding = async (act, of = "") =>
     withState(`telemetry.${(await project()).project}${of}`, act, world);
 
-  /** @type {() => Promise<Kept | undefined>} */
-  const look = () => holding((state) => state.get("device"));
+  /** @type {(state: import("./types.js").State) => Promise<Kept | undefined>} */
+  const keptIn = async (state) => {
+    const kept = await state.get("device");
+    if (kept && kept.version !== VERSION) throw new Error("the state is of another version");
+    return kept;
+  };
+  const look = () => holding(keptIn);
 
   /** @type {<T>(act: (kept: Kept) => T | Promise<T>, begin?: boolean) => Promise<T | undefined>} */
   const change = (act, begin = false) =>
     holding(async (state) => {
-      /** @type {Kept | undefined} */
-      let kept = await state.get("device");
+      let kept = await keptIn(state);
       // What this page has charged before was lost: nothing more comes from it.
       if (!kept && seen) throw new Error("the state was lost");
       if (!kept && !begin) return undefined;
       kept ??= newLife();
-      if (kept.version !== VERSION) throw new Error("the state is of another version");
       const result = await act(kept);
       await state.put({ device: kept });
       seen = true;
@@ -111,7 +114,7 @@ export function start(options, world = {}) {
     pending = [];
   };
 
-  /** @param {any} error Of ours or the browser's; it holds no value, but only before one was read. */
+  /** @param {any} error What it says is told only while no value was looked at. */
   const fail = (error) => {
     failed ||= loaded ? `no state: ${error?.name}` : `no definitions: ${error?.message}`;
     drain(loaded ? "no_state" : "no_definitions");
@@ -223,14 +226,14 @@ export function start(options, world = {}) {
 
     async status() {
       await working;
-      const kept = (await look().catch(() => undefined)) ?? newLife();
-      const lifetime = (await project().catch(() => undefined))?.lifetime ?? 0;
-      const reason = off || failed || kept.suspended;
+      const kept = await look().catch(() => undefined);
+      const whole = await project().catch(() => undefined);
+      const [reason, used] = [off || failed || kept?.suspended, kept ? spent(kept) : 0];
       return {
         summary: reason ? `disabled: ${reason}` : "collecting",
-        spent: spent(kept) / 1e6,
-        left: Math.max(0, lifetime - spent(kept)) / 1e6,
-        queued: queued(kept),
+        spent: used / 1e6,
+        left: Math.max(0, (whole?.lifetime ?? 0) - used) / 1e6,
+        queued: kept ? queued(kept) : 0,
         dropped: Object.fromEntries(dropped),
         refused: Object.fromEntries(refused),
       };

@@ -491,7 +491,7 @@ for (const [what, harm] of Object.entries({
   "a database that is blocked": (machine) => (machine.fault = new DOMException("x", "SecurityError")),
   "a full disk": (machine) => (machine.writeFault = new DOMException("x", "QuotaExceededError")),
   "a state of another version": (machine) =>
-    machine.kept.set("telemetry.shop-app,device", { ...newLife(), version: 2 }),
+    machine.kept.set("telemetry.shop-app,device", { ...newLife(), version: 2, shares: 7 }),
 })) {
   test(`${what}: nothing is sent, and nothing throws`, async () => {
     const [machine, server] = [new Machine(), new Server()];
