@@ -1,0 +1,68 @@
+"""What one sample reported: shares of the reports with their covariance, weighted or not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from estimator.debias import Floats
+from estimator.errors import NoReports
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Respondents who were asked alike, without those who left the answer blank or refused.
+
+    Attributes:
+        n: How many they are.
+        shares: Weighted share of each report.
+        covariance: Of the shares, with n as divisor: diag(shares) - shares shares' over n
+            without weights, else by linearization of the ratio of two weighted sums.
+        kish: Kish's effective number, (sum of weights)^2 / sum of squared weights.
+        whole: Whether no weights were given: then n * shares are counts.
+    """
+
+    n: int
+    shares: Floats
+    covariance: Floats
+    kish: float
+    whole: bool
+
+    @classmethod
+    def of_counts(cls, counts: Sequence[int]) -> "Sample":
+        """Reports counted, in the order of the design's reports."""
+        n = sum(counts)
+        if min(counts) < 0:
+            raise ValueError("counts must not be negative")
+        if n == 0:
+            raise NoReports("nobody answered: there is no estimate, which is not one of zero")
+        shares = np.array(counts, np.float64) / n
+        return cls(n, shares, (np.diag(shares) - np.outer(shares, shares)) / n, n, True)
+
+    @classmethod
+    def of_rows(cls, reports: Sequence[int], weights: Sequence[float], kinds: int) -> "Sample":
+        """One report and one weight of each respondent.
+
+        Args:
+            reports: Their numbers in the order of the design's reports.
+            weights: Above 0: how many people of the population each respondent stands for.
+            kinds: How many reports there are.
+        """
+        if not len(reports):
+            raise NoReports("nobody answered: there is no estimate, which is not one of zero")
+        weight = np.asarray(weights, np.float64)
+        if not np.all(np.isfinite(weight) & (weight > 0)):
+            raise ValueError("weights must be finite and above 0")
+        own = np.eye(kinds)[np.asarray(reports, np.int64)]
+        total = weight.sum()
+        shares = weight @ own / total
+        off = (own - shares) * (weight / total)[:, None]
+        kish = float(total**2 / (weight**2).sum())
+        return cls(len(weight), shares, off.T @ off, kish, False)
+
+    def effective(self, report: int) -> float:
+        """Return how many unweighted respondents would give one report's share as exactly."""
+        share, variance = self.shares[report], self.covariance[report, report]
+        if self.whole or variance <= 0:
+            return self.kish
+        return float(share * (1 - share) / variance)
