@@ -1,10 +1,11 @@
 """One question, asked with several sets of parameters in one survey: maximum likelihood over cells.
 
-Cell i has n_i answers, of which y_i are second reports, with chance l_i = a_i + c_i * share. They are
-likeliest where the score, the sum of c_i (y_i - n_i l_i) / (l_i (1 - l_i)), is 0. That is sought
-wherever all chances stay within 0..1, so a share may be below 0 or above 1. Its error is by the
-expected information. The interval holds every share that a score test would not refuse; with one
-cell that is Wilson's, mapped. Cells must agree: with k cells the deviance has k - 1 degrees of freedom.
+Cell i has n_i answers, of which y_i are second reports, with chance l_i = a_i + c_i * share. They
+are likeliest where the score, the sum of c_i (y_i - n_i l_i) / (l_i (1 - l_i)), is 0. That is
+sought wherever all chances stay within 0..1, so a share may be below 0 or above 1. Its error is
+by the expected information. The interval holds every share that a score test would not refuse;
+with one cell that is Wilson's, mapped. Cells must agree: with k cells the deviance has k - 1
+degrees of freedom.
 """
 
 import math

@@ -1,12 +1,12 @@
 """Estimates as means of scores: one computation for every design, with weights, strata, population.
 
-Within a stratum, a figure is the sum over samples of the mean score; over strata, the sum of theirs
-weighted by the strata's sizes. Samples are independent, so variances add.
+Within a stratum, a figure is the sum over samples of the mean score; over strata, the sum of
+theirs weighted by the strata's sizes. Samples are independent, so variances add.
 
 Finite population (one sample, N people): answers are drawn without replacement, but the noise is
-fresh for each. With r a respondent's score, the variance is
-(1 - n/N) s_r^2 / n + mean(r (r - 1)) / N (Chaudhuri and Mukerjee, "Randomized Response", 1988; so does
-the R package RRTCS). For a direct question the second term is 0, and the usual correction remains.
+fresh for each. With r a respondent's score, the variance is (1 - n/N) s_r^2 / n + mean(r (r - 1))
+/ N (Chaudhuri and Mukerjee, "Randomized Response", 1988; so does the R package RRTCS). For a
+direct question the second term is 0, and the usual correction remains.
 
 Intervals of Wilson's kind are built for the shares of reports and mapped through the design.
 Several (samples, strata) are joined by squaring and adding distances (Newcombe, "Interval

@@ -1,9 +1,10 @@
 """Questions with several answers: any response matrix P(report | truth), inverted.
 
-The expected shares of reports are the matrix, transposed, times the shares of truths; the estimate
-solves that and its covariance is inverse * (diag(l) - l l') / n * inverse'. epsilon is the worst
-ratio within a column. A matrix that cannot be inverted is refused: a generalized inverse would return
-numbers for shares that the reports say nothing about. So is one that nearly cannot.
+The expected shares of reports are the matrix, transposed, times the shares of truths; the
+estimate solves that and its covariance is inverse * (diag(l) - l l') / n * inverse'. epsilon is
+the worst ratio within a column. A matrix that cannot be inverted is refused: a generalized
+inverse would return numbers for shares that the reports say nothing about. So is one that nearly
+cannot.
 """
 
 from collections.abc import Sequence

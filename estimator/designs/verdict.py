@@ -1,9 +1,9 @@
 """Noise and misfit told apart: what an estimate below 0 or above 1 means, in words.
 
 If the instructions were kept, estimates fall outside 0..1 by chance where the truth is near a
-border. So the question is how often honest respondents, of whom nobody (or everybody) has it, would give an
-estimate as far out or farther. If hardly ever, they did not keep to the instructions, or the
-probabilities are not those of the design.
+border. So the question is how often honest respondents, of whom nobody (or everybody) has it,
+would give an estimate as far out or farther. If hardly ever, they did not keep to the
+instructions, or the probabilities are not those of the design.
 """
 
 from dataclasses import dataclass
