@@ -1,0 +1,265 @@
+"""Logistic regression of a randomized answer on covariates, by maximum likelihood.
+
+P(yes report) = a_i + c_i * 1 / (1 + exp(-x_i beta)), with a_i and c_i of the design that
+respondent i was asked by (Scheers and Dayton, "Covariate Randomized Response Models", JASA 83,
+1988; Blair, Imai and Zhou, JASA 110, 2015). Standard errors are by the observed information. A
+covariate is tested by the likelihood ratio: twice what the log-likelihood loses without it.
+
+The likelihood need not be concave, so it is climbed from several places, with the gradient and
+the curvature written out; the climbing is scipy's (`trust-exact`). Where it has no top (a share
+of 0 or less everywhere, a covariate that splits yes from no), that is said instead of a large
+number.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, optimize, special, stats
+
+from estimator.debias import Floats
+from estimator.designs.base import DesignError
+from estimator.designs.linear import Ends
+from estimator.uncertainty import normal_quantile
+
+_FLAT = 1e-6
+"""Curvature for each respondent below which there is no top."""
+_FAR = 15.0
+"""A logit beyond this, for standardised covariates, is on its way to infinity."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One covariate.
+
+    Attributes:
+        name: Of the covariate.
+        labels: Of its coefficients: one, or one for each category but the first.
+        columns: Of shape (respondents, labels).
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    columns: Floats
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """What one unit of a column adds to the logit of holding it.
+
+    Attributes:
+        label: Of the column.
+        estimate: In logits; its exponential is an odds ratio.
+        standard_error: By the observed information.
+        interval: estimate -+ z standard errors.
+        p_value: Two-sided, of z = estimate / standard error (Wald); the likelihood-ratio tests
+            of `Fit.tests` are the better ones.
+    """
+
+    label: str
+    estimate: float
+    standard_error: float
+    interval: Ends
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Test:
+    """A likelihood-ratio test of one covariate, or of all together.
+
+    Attributes:
+        name: Of the covariate; "all covariates".
+        chi_square: Twice the log-likelihood lost without it.
+        degrees: Coefficients that it has.
+        p_value: Of so much or more if it has no effect.
+    """
+
+    name: str
+    chi_square: float
+    degrees: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model.
+
+    Attributes:
+        n: Respondents.
+        log_likelihood: At the top.
+        coefficients: The intercept first.
+        tests: One for each covariate; if there are several, one of all together as well.
+    """
+
+    n: int
+    log_likelihood: float
+    coefficients: tuple[Coefficient, ...]
+    tests: tuple[Test, ...]
+
+
+def category(name: str, values: Sequence[str]) -> Term:
+    """Return a covariate of categories: a column for each but the first by alphabet."""
+    levels = sorted(set(values))
+    if len(levels) < 2:
+        raise DesignError(f"covariate {name!r} is the same for all respondents")
+    own = np.array(values)
+    columns = np.stack([own == level for level in levels[1:]], axis=1).astype(np.float64)
+    return Term(name, tuple(f"{name}: {level}" for level in levels[1:]), columns)
+
+
+def number(name: str, values: Sequence[float]) -> Term:
+    """Return a covariate that is a number."""
+    column = np.asarray(values, np.float64)
+    if np.ptp(column) == 0:
+        raise DesignError(f"covariate {name!r} is the same for all respondents")
+    return Term(name, (name,), column[:, None])
+
+
+def fit(
+    yes: Sequence[int] | Floats,
+    a: Sequence[float] | Floats,
+    c: Sequence[float] | Floats,
+    terms: Sequence[Term],
+    *,
+    level: float = 0.95,
+) -> Fit:
+    """Fit the model with an intercept and these covariates.
+
+    Args:
+        yes: 1 for the design's second report, 0 for the first; one for each respondent.
+        a: P(second report | does not hold it), of each respondent's design.
+        c: P(second report | holds it) - a, of each.
+        terms: Covariates; none for the intercept alone.
+        level: Of the intervals.
+
+    Raises:
+        DesignError: Covariates repeat each other, or the likelihood has no top.
+    """
+    model = _Model(*(np.asarray(each, np.float64) for each in (yes, a, c)))
+    n = len(model.yes)
+    columns = np.column_stack([np.ones(n), *(term.columns for term in terms)])
+    if np.linalg.matrix_rank(columns) < columns.shape[1]:
+        raise DesignError("covariates repeat each other: one follows from the others")
+    without = [_without(columns, terms, [term]) for term in terms]
+    if len(terms) > 1:
+        without.append(_without(columns, terms, terms))
+    reduced = [model.top(kept) for kept, _ in without]
+    starts = []
+    for (_, places), (beta, _) in zip(without, reduced, strict=True):
+        start = np.zeros(columns.shape[1])
+        start[places] = beta
+        starts.append(start)
+    beta, best = model.top(columns, starts)
+    covariance = model.covariance(beta, columns)
+    names = [*(term.name for term in terms), "all covariates"]
+    tests = tuple(
+        _test(name, best - low, columns.shape[1] - kept.shape[1])
+        for name, (kept, _), (_, low) in zip(names, without, reduced, strict=False)
+    )
+    labels = ["(intercept)", *(label for term in terms for label in term.labels)]
+    errors = np.sqrt(np.diag(covariance))
+    return Fit(n, best, tuple(map(_coefficient, labels, beta, errors, [level] * len(beta))), tests)
+
+
+def _without(
+    columns: Floats, terms: Sequence[Term], left_out: Sequence[Term]
+) -> tuple[Floats, list[int]]:
+    """Return the columns but those of some terms, and their places."""
+    places, position = [0], 1
+    for term in terms:
+        if not any(term is each for each in left_out):
+            places += range(position, position + len(term.labels))
+        position += len(term.labels)
+    return columns[:, places], places
+
+
+def _test(name: str, gain: float, degrees: int) -> Test:
+    chi_square = 2 * max(0.0, gain)
+    return Test(name, chi_square, degrees, float(stats.chi2.sf(chi_square, degrees)))
+
+
+def _coefficient(label: str, estimate: float, error: float, level: float) -> Coefficient:
+    half = normal_quantile(level) * error
+    p_value = float(2 * stats.norm.sf(abs(estimate) / error))
+    ends = (float(estimate - half), float(estimate + half))
+    return Coefficient(label, float(estimate), float(error), ends, p_value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """The likelihood of reports `yes` with chances a + c * expit(columns beta)."""
+
+    yes: Floats
+    a: Floats
+    c: Floats
+
+    def top(self, columns: Floats, starts: Sequence[Floats] = ()) -> tuple[Floats, float]:
+        """Return the best coefficients found, and their log-likelihood.
+
+        Columns are standardised for the climb: a year of birth and a 0/1 then curve alike.
+        """
+        unscale = _unscaling(columns)
+        scaled = columns @ unscale
+        plain = np.zeros(columns.shape[1])
+        share = ((self.yes - self.a) / self.c).mean()
+        plain[0] = special.logit(np.clip(share, 0.02, 0.98))
+        places = [plain, self._linear(scaled), *(linalg.solve(unscale, start) for start in starts)]
+        climbs = [self._climb(scaled, place) for place in places]
+        beta, lost = min(climbs, key=lambda climb: climb[1])
+        return unscale @ beta, -lost
+
+    def _linear(self, columns: Floats) -> Floats:
+        """Return logit coefficients near those of a straight line through the scores."""
+        scores = (self.yes - self.a) / self.c
+        line = linalg.lstsq(columns, scores)[0]
+        share = np.clip(scores.mean(), 0.1, 0.9)
+        beta = np.clip(line / (share * (1 - share)), -3, 3)
+        beta[0] = special.logit(share)
+        return np.asarray(beta)
+
+    def _climb(self, columns: Floats, start: Floats) -> tuple[Floats, float]:
+        found = optimize.minimize(
+            lambda beta: self._parts(beta, columns)[0],
+            np.ravel(start),
+            jac=lambda beta: self._parts(beta, columns)[1],
+            hess=lambda beta: self._parts(beta, columns)[2],
+            method="trust-exact",
+            options={"gtol": 1e-8 * len(self.yes), "maxiter": 200},
+        )
+        return np.asarray(found.x), float(found.fun)
+
+    def _parts(self, beta: Floats, columns: Floats) -> tuple[float, Floats, Floats]:
+        """Return the negative log-likelihood, its gradient and its curvature."""
+        share = special.expit(columns @ beta)
+        chance = np.clip(self.a + self.c * share, 1e-15, 1 - 1e-15)
+        first = (self.yes - chance) / (chance * (1 - chance))
+        second = self.yes / chance**2 + (1 - self.yes) / (1 - chance) ** 2
+        slope = self.c * share * (1 - share)
+        value = special.xlogy(self.yes, chance) + special.xlog1py(1 - self.yes, -chance)
+        bend = second * slope**2 - first * slope * (1 - 2 * share)
+        gradient = columns.T @ (first * slope)
+        return -float(value.sum()), -gradient, columns.T @ (bend[:, None] * columns)
+
+    def covariance(self, beta: Floats, columns: Floats) -> Floats:
+        """Return the inverse of the observed information."""
+        unscale = _unscaling(columns)
+        scaled = linalg.solve(unscale, beta)
+        _, _, curvature = self._parts(scaled, columns @ unscale)
+        flattest = float(linalg.eigvalsh(curvature)[0]) / len(self.yes)
+        if flattest < _FLAT or np.abs(scaled).max() > _FAR:
+            raise DesignError(
+                "the likelihood has no top: shares are 0 or 1 for some covariates (as where an "
+                "estimate is below 0), or there are too few answers for so much noise; use fewer "
+                "covariates"
+            )
+        return np.asarray(unscale @ linalg.inv(curvature) @ unscale.T)
+
+
+def _unscaling(columns: Floats) -> Floats:
+    """Return the matrix that standardises all columns but the first, which is 1."""
+    mean, spread = columns.mean(axis=0), columns.std(axis=0)
+    mean[0], spread[0] = 0.0, 1.0
+    matrix = np.diag(1 / spread)
+    matrix[0] -= mean / spread
+    matrix[0, 0] = 1.0
+    return matrix
