@@ -218,11 +218,20 @@ class _Model:
         return np.asarray(beta)
 
     def _climb(self, columns: Floats, start: Floats) -> tuple[Floats, float]:
+        def lost(beta: Floats) -> float:
+            return self._parts(beta, columns)[0]
+
+        def gradient(beta: Floats) -> Floats:
+            return self._parts(beta, columns)[1]
+
+        def curvature(beta: Floats) -> Floats:
+            return self._parts(beta, columns)[2]
+
         found = optimize.minimize(
-            lambda beta: self._parts(beta, columns)[0],
+            lost,
             np.ravel(start),
-            jac=lambda beta: self._parts(beta, columns)[1],
-            hess=lambda beta: self._parts(beta, columns)[2],
+            jac=gradient,
+            hess=curvature,
             method="trust-exact",
             options={"gtol": 1e-8 * len(self.yes), "maxiter": 200},
         )
