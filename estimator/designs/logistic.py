@@ -5,6 +5,10 @@ respondent i was asked by (Scheers and Dayton, "Covariate Randomized Response Mo
 1988; Blair, Imai and Zhou, JASA 110, 2015). Standard errors are by the observed information. A
 covariate is tested by the likelihood ratio: twice what the log-likelihood loses without it.
 
+With the stochastic lie detector holders say yes with probability t, the same for all: then P(yes
+report) = a_i + (c_i + t) * share_i with a_i = 1 - p_i and c_i = -a_i, and t is fitted, too.
+Answers to a direct question, for which a_i = 0 and c_i = 1, may stand beside: they have no t.
+
 The likelihood need not be concave, so it is climbed from several places, with the gradient and
 the curvature written out; the climbing is scipy's (`trust-exact`). Where it has no top (a share
 of 0 or less everywhere, a covariate that splits yes from no), that is said instead of a large
@@ -52,8 +56,8 @@ class Coefficient:
         estimate: In logits; its exponential is an odds ratio.
         standard_error: By the observed information.
         interval: estimate -+ z standard errors.
-        p_value: Two-sided, of z = estimate / standard error (Wald); the likelihood-ratio tests
-            of `Fit.tests` are the better ones.
+        p_value: Two-sided, of z = estimate / standard error (Wald; honesty less 1); the
+            likelihood-ratio tests of `Fit.tests` are the better ones.
     """
 
     label: str
@@ -88,12 +92,14 @@ class Fit:
         n: Respondents.
         log_likelihood: At the top.
         coefficients: The intercept first.
+        honesty: P(yes | holds it) where that is fitted, with its interval; tested against 1.
         tests: One for each covariate; if there are several, one of all together as well.
     """
 
     n: int
     log_likelihood: float
     coefficients: tuple[Coefficient, ...]
+    honesty: Coefficient | None
     tests: tuple[Test, ...]
 
 
@@ -122,6 +128,7 @@ def fit(
     terms: Sequence[Term],
     *,
     level: float = 0.95,
+    lying: Sequence[bool] | Floats | None = None,
 ) -> Fit:
     """Fit the model with an intercept and these covariates.
 
@@ -131,34 +138,44 @@ def fit(
         c: P(second report | holds it) - a, of each.
         terms: Covariates; none for the intercept alone.
         level: Of the intervals.
+        lying: Of which respondents the design allows for lies (1) and of which not (0); None
+            where honesty is no part of the model.
 
     Raises:
         DesignError: Covariates repeat each other, or the likelihood has no top.
     """
-    model = _Model(*(np.asarray(each, np.float64) for each in (yes, a, c)))
+    own = np.zeros(len(yes)) if lying is None else np.asarray(lying, np.float64)
+    model = _Model(
+        np.asarray(yes, np.float64), np.asarray(a, np.float64), np.asarray(c, np.float64), own
+    )
     n = len(model.yes)
     columns = np.column_stack([np.ones(n), *(term.columns for term in terms)])
-    if np.linalg.matrix_rank(columns) < columns.shape[1]:
+    size = columns.shape[1]
+    if np.linalg.matrix_rank(columns) < size:
         raise DesignError("covariates repeat each other: one follows from the others")
     without = [_without(columns, terms, [term]) for term in terms]
     if len(terms) > 1:
         without.append(_without(columns, terms, terms))
     reduced = [model.top(kept) for kept, _ in without]
     starts = []
-    for (_, places), (beta, _) in zip(without, reduced, strict=True):
-        start = np.zeros(columns.shape[1])
-        start[places] = beta
+    for (_, places), (top, _) in zip(without, reduced, strict=True):
+        start = np.zeros(size + model.extra)
+        start[places + list(range(size, size + model.extra))] = top
         starts.append(start)
-    beta, best = model.top(columns, starts)
-    covariance = model.covariance(beta, columns)
+    top, best = model.top(columns, starts)
+    covariance = model.covariance(top, columns)
     names = [*(term.name for term in terms), "all covariates"]
     tests = tuple(
-        _test(name, best - low, columns.shape[1] - kept.shape[1])
+        _test(name, best - low, size - kept.shape[1])
         for name, (kept, _), (_, low) in zip(names, without, reduced, strict=False)
     )
     labels = ["(intercept)", *(label for term in terms for label in term.labels)]
     errors = np.sqrt(np.diag(covariance))
-    return Fit(n, best, tuple(map(_coefficient, labels, beta, errors, [level] * len(beta))), tests)
+    found = tuple(map(_coefficient, labels, top[:size], errors, [level] * size, [0.0] * size))
+    honesty = None
+    if model.extra:
+        honesty = _coefficient("honesty", top[size], errors[size], level, 1.0)
+    return Fit(n, best, found, honesty, tests)
 
 
 def _without(
@@ -178,54 +195,72 @@ def _test(name: str, gain: float, degrees: int) -> Test:
     return Test(name, chi_square, degrees, float(stats.chi2.sf(chi_square, degrees)))
 
 
-def _coefficient(label: str, estimate: float, error: float, level: float) -> Coefficient:
+def _coefficient(
+    label: str, estimate: float, error: float, level: float, null: float
+) -> Coefficient:
     half = normal_quantile(level) * error
-    p_value = float(2 * stats.norm.sf(abs(estimate) / error))
+    p_value = float(2 * stats.norm.sf(abs(estimate - null) / error))
     ends = (float(estimate - half), float(estimate + half))
     return Coefficient(label, float(estimate), float(error), ends, p_value)
 
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """The likelihood of reports `yes` with chances a + c * expit(columns beta)."""
+    """The likelihood of reports `yes` with chances a + (c + honesty * lying) * expit(columns beta).
+
+    Parameters are beta and, if anybody may lie, honesty.
+    """
 
     yes: Floats
     a: Floats
     c: Floats
+    lying: Floats
+
+    @property
+    def extra(self) -> int:
+        """How many parameters stand behind beta: 1 if honesty is one."""
+        return int(self.lying.any())
 
     def top(self, columns: Floats, starts: Sequence[Floats] = ()) -> tuple[Floats, float]:
-        """Return the best coefficients found, and their log-likelihood.
+        """Return the best parameters found, and their log-likelihood.
 
         Columns are standardised for the climb: a year of birth and a 0/1 then curve alike.
         """
-        unscale = _unscaling(columns)
-        scaled = columns @ unscale
-        plain = np.zeros(columns.shape[1])
-        share = ((self.yes - self.a) / self.c).mean()
-        plain[0] = special.logit(np.clip(share, 0.02, 0.98))
-        places = [plain, self._linear(scaled), *(linalg.solve(unscale, start) for start in starts)]
+        unscale = _unscaling(columns, self.extra)
+        size = columns.shape[1]
+        scaled = columns @ unscale[:size, :size]
+        places = [*self._guesses(scaled), *(linalg.solve(unscale, start) for start in starts)]
         climbs = [self._climb(scaled, place) for place in places]
-        beta, lost = min(climbs, key=lambda climb: climb[1])
-        return unscale @ beta, -lost
+        found, lost = min(climbs, key=lambda climb: climb[1])
+        return unscale @ found, -lost
 
-    def _linear(self, columns: Floats) -> Floats:
-        """Return logit coefficients near those of a straight line through the scores."""
-        scores = (self.yes - self.a) / self.c
-        line = linalg.lstsq(columns, scores)[0]
-        share = np.clip(scores.mean(), 0.1, 0.9)
-        beta = np.clip(line / (share * (1 - share)), -3, 3)
-        beta[0] = special.logit(share)
-        return np.asarray(beta)
+    def _guesses(self, columns: Floats) -> list[Floats]:
+        """Return where to begin: at the mean share, and near a straight line through the scores.
+
+        Of lies nothing is known beforehand: begin at one holder in ten and at four in ten.
+        """
+        guesses = []
+        for honesty in (0.9, 0.6)[: 1 + self.extra]:
+            scores = (self.yes - self.a) / (self.c + honesty * self.lying)
+            share = np.clip(scores.mean(), 0.1, 0.9)
+            line = linalg.lstsq(columns, scores)[0] / (share * (1 - share))
+            level = np.zeros(columns.shape[1])
+            level[0] = special.logit(share)
+            sloped = np.clip(line, -3, 3)
+            sloped[0] = level[0]
+            own = [honesty] * self.extra
+            guesses += [np.append(level, own), np.append(sloped, own)]
+        return guesses
 
     def _climb(self, columns: Floats, start: Floats) -> tuple[Floats, float]:
-        def lost(beta: Floats) -> float:
-            return self._parts(beta, columns)[0]
+        def lost(place: Floats) -> float:
+            return self._parts(place, columns)[0]
 
-        def gradient(beta: Floats) -> Floats:
-            return self._parts(beta, columns)[1]
+        def gradient(place: Floats) -> Floats:
+            return self._parts(place, columns)[1]
 
-        def curvature(beta: Floats) -> Floats:
-            return self._parts(beta, columns)[2]
+        def curvature(place: Floats) -> Floats:
+            return self._parts(place, columns)[2]
 
         found = optimize.minimize(
             lost,
@@ -237,23 +272,32 @@ class _Model:
         )
         return np.asarray(found.x), float(found.fun)
 
-    def _parts(self, beta: Floats, columns: Floats) -> tuple[float, Floats, Floats]:
+    def _parts(self, place: Floats, columns: Floats) -> tuple[float, Floats, Floats]:
         """Return the negative log-likelihood, its gradient and its curvature."""
-        share = special.expit(columns @ beta)
-        chance = np.clip(self.a + self.c * share, 1e-15, 1 - 1e-15)
+        size = columns.shape[1]
+        share = special.expit(columns @ place[:size])
+        gap = self.c + (place[size] * self.lying if self.extra else 0.0)
+        chance = np.clip(self.a + gap * share, 1e-12, 1 - 1e-12)
         first = (self.yes - chance) / (chance * (1 - chance))
         second = self.yes / chance**2 + (1 - self.yes) / (1 - chance) ** 2
-        slope = self.c * share * (1 - share)
+        rise = share * (1 - share)
         value = special.xlogy(self.yes, chance) + special.xlog1py(1 - self.yes, -chance)
-        bend = second * slope**2 - first * slope * (1 - 2 * share)
-        gradient = columns.T @ (first * slope)
-        return -float(value.sum()), -gradient, columns.T @ (bend[:, None] * columns)
+        slopes = (gap * rise)[:, None] * columns
+        bend = -first * gap * rise * (1 - 2 * share)
+        curvature = columns.T @ (bend[:, None] * columns)
+        if self.extra:
+            slopes = np.column_stack([slopes, self.lying * share])
+            joint = -columns.T @ (first * self.lying * rise)
+            curvature = np.block([[curvature, joint[:, None]], [joint[None, :], np.zeros((1, 1))]])
+        curvature += slopes.T @ (second[:, None] * slopes)
+        return -float(value.sum()), -slopes.T @ first, curvature
 
-    def covariance(self, beta: Floats, columns: Floats) -> Floats:
+    def covariance(self, place: Floats, columns: Floats) -> Floats:
         """Return the inverse of the observed information."""
-        unscale = _unscaling(columns)
-        scaled = linalg.solve(unscale, beta)
-        _, _, curvature = self._parts(scaled, columns @ unscale)
+        unscale = _unscaling(columns, self.extra)
+        size = columns.shape[1]
+        scaled = linalg.solve(unscale, place)
+        _, _, curvature = self._parts(scaled, columns @ unscale[:size, :size])
         flattest = float(linalg.eigvalsh(curvature)[0]) / len(self.yes)
         if flattest < _FLAT or np.abs(scaled).max() > _FAR:
             raise DesignError(
@@ -264,11 +308,10 @@ class _Model:
         return np.asarray(unscale @ linalg.inv(curvature) @ unscale.T)
 
 
-def _unscaling(columns: Floats) -> Floats:
+def _unscaling(columns: Floats, extra: int) -> Floats:
     """Return the matrix that standardises all columns but the first, which is 1."""
     mean, spread = columns.mean(axis=0), columns.std(axis=0)
     mean[0], spread[0] = 0.0, 1.0
-    matrix = np.diag(1 / spread)
-    matrix[0] -= mean / spread
-    matrix[0, 0] = 1.0
+    matrix = np.diag(np.append(1 / spread, [1.0] * extra))
+    matrix[0, : len(mean)] -= mean / spread
     return matrix
