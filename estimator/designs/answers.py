@@ -1,0 +1,286 @@
+"""From the rows of a file to respondents: each row is checked, and bad ones are named, all of them.
+
+A row is one respondent (`answer`, and perhaps `weight`, `stratum`, `sample`, `respondent`), or
+many (`count`), or has a column of counts for each report instead of `answer`. A column named like
+a parameter of the design gives each row its own: cells. A blank answer and a refusal are no
+reports, and never a no; they are counted apart. Rows of one `respondent` are one respondent, who
+must not say two things.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from estimator.designs.base import Design, DesignError
+from estimator.designs.catalogue import design as make
+from estimator.designs.catalogue import parameters
+from estimator.designs.several_answers import SeveralAnswers
+from estimator.designs.table import BadRows, Row, Table
+from estimator.errors import DocumentError
+
+BLANK = ("", "blank", "missing", "na", "n/a")
+"""Answers that say that nothing was said."""
+REFUSED = ("refused", "refusal")
+"""Answers that say that nothing is going to be said."""
+_CODES = {"1": "yes", "true": "yes", "y": "yes", "0": "no", "false": "no", "n": "no"}
+_ALL = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one row says.
+
+    Attributes:
+        where: Line or row.
+        design: How this respondent was asked.
+        report: Its number among the design's reports; None for a blank or a refusal.
+        refused: Whether it is a refusal.
+        count: Respondents that the row stands for.
+        weight: People of the population for whom the respondent stands; None without weights.
+        stratum: Its name; "" without strata.
+        sample: Number of the design's sample.
+        respondent: Who; "" without such a column.
+        others: Further columns that were asked for.
+    """
+
+    where: str
+    design: Design
+    report: int | None
+    refused: bool
+    count: int
+    weight: float | None
+    stratum: str
+    sample: int
+    respondent: str
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a table.
+
+    Attributes:
+        name: Of the design.
+        given: Its parameters, but those that stand in columns.
+        answer: Name of the column of answers.
+        one: Which report the code 1 means; None for the design's own words.
+        strata: Names of strata that exist; empty if any may.
+        others: Columns that must be filled in: groups, covariates.
+    """
+
+    name: str
+    given: Mapping[str, object]
+    answer: str = "answer"
+    one: str | None = None
+    strata: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def gather(table: Table, reading: Reading) -> list[Answer]:
+    """Return all respondents of a table.
+
+    Raises:
+        BadRows: Some rows break rules; nothing is used then.
+        DesignError: The design itself is invalid, or the same parameter is given twice.
+        DocumentError: A column is missing.
+    """
+    varied = _varied(table, reading)
+    for name in reading.others:
+        if name not in table.columns:
+            raise DocumentError("columns", f"must include {name!r}", list(table.columns))
+    wide = reading.answer not in table.columns
+    if "respondent" in table.columns and (wide or "count" in table.columns):
+        raise DocumentError("columns", "cannot be both counts and respondent", "both")
+    rows = table.rows
+    if not rows:
+        raise DocumentError("rows", "must hold at least one answer", 0)
+    designs: dict[tuple[str, ...], Design] = {}
+    answers: list[Answer] = []
+    problems: list[str] = []
+    for row in rows:
+        try:
+            key = tuple(row.fields[name] for name in varied)
+            if key not in designs:
+                own = dict(zip(varied, key, strict=True))
+                designs[key] = make(reading.name, {**reading.given, **own})
+            answers += _answers_of(row, designs[key], reading, wide)
+        except DesignError as error:
+            if not varied:
+                raise
+            problems.append(f"{row.where}: {error}")
+        except _Broken as broken:
+            problems += [f"{row.where}: {rule}" for rule in broken.rules]
+    if not problems and "respondent" in table.columns:
+        answers, problems = _merged(answers)
+    if problems:
+        raise BadRows(problems)
+    return answers
+
+
+class _Broken(Exception):
+    """Rules that one row breaks."""
+
+    def __init__(self, *rules: str) -> None:
+        self.rules = rules
+
+
+def _varied(table: Table, reading: Reading) -> tuple[str, ...]:
+    """Return which parameters stand in columns."""
+    if reading.name == SeveralAnswers.name:
+        return ()
+    columns = [name for name in parameters(reading.name) if name in table.columns]
+    for name in columns:
+        if name in reading.given:
+            raise DesignError(f"{name} is given, and there is a column {name!r}, too: drop one")
+    return tuple(columns)
+
+
+def _answers_of(row: Row, design: Design, reading: Reading, wide: bool) -> list[Answer]:
+    """Return one answer, or of a row with a count for each report one for each."""
+    rules: list[str] = []
+    fields = row.fields
+    sample = _sample(fields.get("sample"), design, rules)
+    weight = _weight(fields, rules)
+    stratum = fields.get("stratum", _ALL)
+    if "stratum" in fields and not stratum:
+        rules.append("stratum must not be blank")
+    elif reading.strata and stratum not in reading.strata:
+        rules.append(f"stratum must be one of {', '.join(reading.strata)}")
+    others = tuple(fields[name] for name in reading.others)
+    rules += [
+        f"{name} must not be blank"
+        for name, value in zip(reading.others, others, strict=True)
+        if not value
+    ]
+    respondent = fields.get("respondent", "")
+    if "respondent" in fields and not respondent:
+        rules.append("respondent must not be blank")
+    said = _said_wide(fields, design, sample, rules) if wide else _said(fields, design, sample,
+                                                                        reading, rules)  # fmt: skip
+    if rules:
+        raise _Broken(*rules)
+    return [
+        Answer(
+            row.where,
+            design,
+            report,
+            refused,
+            count,
+            weight,
+            stratum,
+            sample,
+            respondent,
+            others,
+        )
+        for report, refused, count in said
+    ]
+
+
+_Said = tuple[int | None, bool, int]
+"""Number of the report, whether it is a refusal, and how many respondents."""
+
+
+def _said(
+    fields: Mapping[str, str], design: Design, sample: int, reading: Reading, rules: list[str]
+) -> list[_Said]:
+    count = 1
+    if "count" in fields:
+        count = _count("count", fields["count"], rules)
+    word = fields[reading.answer].casefold()
+    reports = [report.casefold() for report in design.reports(sample)]
+    word = _decoded(word, reports, reading.one)
+    if word in reports:
+        return [(reports.index(word), False, count)]
+    if word in REFUSED or word in BLANK:
+        return [(None, word in REFUSED, count)]
+    if word in ("0", "1") and reading.one is None and len(reports) == 2:
+        rules.append(
+            f"{reading.answer} is a code: say which of {' and '.join(reports)} 1 means (--one)"
+        )
+    else:
+        rules.append(
+            f"{reading.answer} must be one of {', '.join(design.reports(sample))}, "
+            "blank, or refused"
+        )
+    return []
+
+
+def _decoded(word: str, reports: Sequence[str], one: str | None) -> str:
+    """Return a report for a code; other words as they are."""
+    if one is not None and len(reports) == 2:
+        if one.casefold() not in reports:
+            raise DesignError(f"one must be {' or '.join(reports)}, got {one!r}")
+        other = reports[1 - reports.index(one.casefold())]
+        return {"1": one.casefold(), "0": other}.get(word, word)
+    return _CODES.get(word, word) if list(reports) == ["no", "yes"] else word
+
+
+def _said_wide(
+    fields: Mapping[str, str], design: Design, sample: int, rules: list[str]
+) -> list[_Said]:
+    named = {name.casefold(): text for name, text in fields.items()}
+    reports = design.reports(sample)
+    missing = [report for report in reports if report.casefold() not in named]
+    if missing:
+        raise DocumentError(
+            "columns",
+            "must be answer, or a count for each of " + ", ".join(reports),
+            list(fields),
+        )
+    said: list[_Said] = [
+        (position, False, _count(report, named[report.casefold()], rules))
+        for position, report in enumerate(reports)
+    ]
+    for word in ("blank", "refused"):
+        if named.get(word):
+            said.append((None, word == "refused", _count(word, named[word], rules)))
+    return said
+
+
+def _count(name: str, text: str, rules: list[str]) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    rules.append(f"{name} must be a whole number, 0 or more")
+    return 0
+
+
+def _weight(fields: Mapping[str, str], rules: list[str]) -> float | None:
+    if "weight" not in fields:
+        return None
+    try:
+        weight = float(fields["weight"])
+    except ValueError:
+        weight = math.nan
+    if not (math.isfinite(weight) and weight > 0):
+        rules.append("weight must be a number above 0")
+    return weight
+
+
+def _sample(text: str | None, design: Design, rules: list[str]) -> int:
+    if len(design.samples) == 1:
+        return 0
+    if text is None:
+        raise DocumentError("columns", "must include 'sample'", f"none for {design.name}")
+    if text.casefold() not in design.samples:
+        rules.append(f"sample must be one of {', '.join(design.samples)}")
+        return 0
+    return design.samples.index(text.casefold())
+
+
+def _merged(answers: Sequence[Answer]) -> tuple[list[Answer], list[str]]:
+    """Return one answer for each respondent, and who contradicts himself."""
+    by_respondent: dict[str, list[Answer]] = {}
+    for answer in answers:
+        by_respondent.setdefault(answer.respondent, []).append(answer)
+    kept, problems = [], []
+    for rows in by_respondent.values():
+        told = [row for row in rows if row.report is not None]
+        told = told or [row for row in rows if row.refused] or rows
+        # A blank line of the same respondent need not repeat the rest.
+        if len({replace(row, where="") for row in told}) > 1:
+            lines = ", ".join(row.where.split()[1] for row in told)
+            what = "answers" if len({row.report for row in told}) > 1 else "further fields"
+            kind = told[0].where.split()[0]
+            problems.append(f"{kind}s {lines}: one respondent with different {what}")
+        kept.append(told[0])
+    return kept, problems

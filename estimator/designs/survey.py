@@ -1,0 +1,304 @@
+"""One survey from its table to its figures: what `sottovoce survey estimate` prints.
+
+Everything is decided by what the table holds: cells where parameters vary, strata where there is
+such a column, weights where there are weights. What does not go together is refused with the
+reason.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+
+import numpy as np
+
+from estimator.debias import Floats
+from estimator.designs.answers import Answer, Reading, gather
+from estimator.designs.base import Design, DesignError, YesNo
+from estimator.designs.cells import Agreement, Cell, estimate_cells
+from estimator.designs.difference import Difference, Homogeneity, difference, homogeneity
+from estimator.designs.lie_detector import StochasticLieDetector
+from estimator.designs.linear import Divisor, Figure, Stratum, estimate
+from estimator.designs.logistic import Fit, Term, category, fit, number
+from estimator.designs.sample import Sample
+from estimator.designs.table import Table
+from estimator.errors import DocumentError, NoReports
+from estimator.uncertainty import Method
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a table.
+
+    Attributes:
+        reading: How to read it.
+        level: Of intervals, in (0, 1).
+        divisor: Of variances: "n-1", or "n" as some papers have it.
+        method: Of the intervals that are mapped: "wilson" or "clopper_pearson".
+        population: People in the population; None if it is large or unknown.
+        strata: People in each stratum.
+        by: Column whose groups are compared; None for no comparison.
+        covariates: Columns that explain the answer.
+    """
+
+    reading: Reading
+    level: float = 0.95
+    divisor: Divisor = "n-1"
+    method: Method = "wilson"
+    population: int | None = None
+    strata: Mapping[str, int] = field(default_factory=dict)
+    by: str | None = None
+    covariates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group's answers and figures."""
+
+    name: str
+    n: int
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All that a table says.
+
+    Attributes:
+        designs: One, or one for each cell.
+        n: Answers used.
+        blank: Rows without an answer.
+        refused: Respondents who refused.
+        effective: Kish's effective number of answers, where there are weights.
+        finite: Whether errors are corrected for a finite population.
+        population: Its size, where known.
+        figures: Over everybody.
+        agreement: Whether cells tell of one share; None without cells.
+        by: Which column the groups come from.
+        groups: Compared, in alphabetical order; empty without comparison.
+        differences: Of each group's first figure to that of the first group.
+        homogeneity: Whether all groups may have one share.
+        fit: The regression; None without covariates.
+    """
+
+    designs: tuple[Design, ...]
+    n: int
+    blank: int
+    refused: int
+    effective: float | None
+    finite: bool
+    population: int | None
+    figures: tuple[Figure, ...]
+    agreement: Agreement | None = None
+    by: str | None = None
+    groups: tuple[Group, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    homogeneity: Homogeneity | None = None
+    fit: Fit | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The worst of all cells."""
+        return max(design.epsilon for design in self.designs)
+
+
+def analyse(table: Table, request: Request) -> Survey:
+    """Estimate all that is asked for.
+
+    Raises:
+        BadRows: Some rows break rules.
+        DesignError: The design is invalid, or parts of the request do not go together.
+        DocumentError: A column is missing, or a number is out of range.
+        NoReports: Nobody answered.
+    """
+    if not 0 < request.level < 1:
+        raise DocumentError("level", "must be between 0 and 1", request.level)
+    if request.population is not None and request.population < 1:
+        raise DocumentError("population", "must be at least 1", request.population)
+    for name, size in request.strata.items():
+        if size < 1:
+            raise DocumentError(f"stratum {name}", "must have at least 1 person", size)
+    everybody = gather(table, request.reading)
+    answers = [answer for answer in everybody if answer.report is not None and answer.count]
+    if not answers:
+        raise NoReports("nobody answered: there is no estimate, which is not one of zero")
+    designs = tuple(dict.fromkeys(answer.design for answer in answers))
+    _check(answers, designs, request)
+    names = sorted({answer.stratum for answer in answers})
+    missing = sorted(set(request.strata) - set(names))
+    if missing:
+        raise NoReports(f"nobody answered in stratum {missing[0]!r}: combine it with another")
+    sizes = {"": request.population} if names == [""] else dict(request.strata)
+    finite = len(designs[0].samples) == 1 and all(sizes.get(name) for name in names)
+    agreement = None
+    if len(designs) > 1:
+        figure, agreement = _over_cells(answers, request)
+        figures: tuple[Figure, ...] = (figure,)
+    else:
+        figures = _figures(answers, sizes, finite, request)
+    groups, differences, judged = _compared(answers, request)
+    known = [size for size in sizes.values() if size]
+    weights = [answer.weight for answer in answers for _ in range(answer.count) if answer.weight]
+    return Survey(
+        designs,
+        _number(answers),
+        _number(a for a in everybody if a.report is None and not a.refused),
+        _number(a for a in everybody if a.refused),
+        sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else None,
+        finite,
+        sum(known) if len(known) == len(names) else None,
+        figures,
+        agreement,
+        request.by,
+        groups,
+        differences,
+        judged,
+        _regression(answers, request) if request.covariates else None,
+    )
+
+
+def _number(answers: Iterable[Answer]) -> int:
+    return sum(answer.count for answer in answers)
+
+
+def _check(answers: Sequence[Answer], designs: Sequence[Design], request: Request) -> None:
+    weighted = any(answer.weight is not None for answer in answers)
+    stratified = any(answer.stratum for answer in answers)
+    rules = {
+        "several parameters (cells) and weights": len(designs) > 1 and weighted,
+        "several parameters (cells) and strata": len(designs) > 1 and stratified,
+        "several parameters (cells) and a finite population": len(designs) > 1
+        and request.population is not None,
+        "strata and a population without strata": stratified and request.population is not None,
+        "groups to compare and strata": request.by is not None and stratified,
+        "covariates and weights": bool(request.covariates) and weighted,
+        "covariates and strata (take the stratum as a covariate)": bool(request.covariates)
+        and stratified,
+    }
+    for what, broken in rules.items():
+        if broken:
+            raise DesignError(f"there is no estimator here for {what}")
+    if request.strata and not stratified:
+        raise DocumentError("strata", "need a column 'stratum'", sorted(request.strata))
+    if len(designs) > 1 and not all(isinstance(design, YesNo) for design in designs):
+        raise DesignError(
+            f"{designs[0].name} takes one set of parameters for all respondents; columns of "
+            "parameters are for designs with one sample and two reports"
+        )
+
+
+def _samples(answers: Sequence[Answer], design: Design, name: str) -> tuple[Sample, ...]:
+    samples = []
+    for position, named in enumerate(design.samples):
+        own = [answer for answer in answers if answer.sample == position]
+        if not own:
+            raise NoReports(f"nobody answered in sample {named}{f' of {name}' if name else ''}")
+        kinds = len(design.reports(position))
+        if any(answer.weight is not None for answer in own):
+            rows = [(a.report or 0, a.weight or 0.0) for a in own for _ in range(a.count)]
+            samples.append(Sample.of_rows([r for r, _ in rows], [w for _, w in rows], kinds))
+        else:
+            counts = [0] * kinds
+            for answer in own:
+                counts[answer.report or 0] += answer.count
+            samples.append(Sample.of_counts(counts))
+    return tuple(samples)
+
+
+def _figures(
+    answers: Sequence[Answer],
+    sizes: Mapping[str, int | None],
+    finite: bool,
+    request: Request,
+) -> tuple[Figure, ...]:
+    design = answers[0].design
+    strata = []
+    for name in sorted({answer.stratum for answer in answers}):
+        own = [answer for answer in answers if answer.stratum == name]
+        size = sizes.get(name)
+        strata.append(Stratum(_samples(own, design, name), size, name or "all"))
+    return estimate(
+        design,
+        strata,
+        level=request.level,
+        divisor=request.divisor,
+        finite=finite,
+        method=request.method,
+    )
+
+
+def _over_cells(answers: Sequence[Answer], request: Request) -> tuple[Figure, Agreement | None]:
+    counts: dict[YesNo, list[int]] = {}
+    for answer in answers:
+        if isinstance(answer.design, YesNo):
+            counts.setdefault(answer.design, [0, 0])[answer.report or 0] += answer.count
+    cells = [Cell(design, sum(both), both[1]) for design, both in counts.items()]
+    return estimate_cells(cells, level=request.level)
+
+
+def _compared(
+    answers: Sequence[Answer], request: Request
+) -> tuple[tuple[Group, ...], tuple[Difference, ...], Homogeneity | None]:
+    if request.by is None:
+        return (), (), None
+    place = request.reading.others.index(request.by)
+    names = sorted({answer.others[place] for answer in answers})
+    if len(names) < 2:
+        raise DocumentError(request.by, "must have two groups to compare", len(names))
+    groups = []
+    for name in names:
+        own = [answer for answer in answers if answer.others[place] == name]
+        if len({answer.design for answer in own}) > 1:
+            figures: tuple[Figure, ...] = (_over_cells(own, request)[0],)
+        else:
+            figures = _figures(own, {}, False, request)
+        groups.append(Group(name, _number(own), figures))
+    first = [group.figures[0] for group in groups]
+    differences = tuple(difference(figure, first[0], level=request.level) for figure in first[1:])
+    return tuple(groups), differences, homogeneity(first)
+
+
+def _regression(answers: Sequence[Answer], request: Request) -> Fit:
+    design = answers[0].design
+    repeats = [answer.count for answer in answers]
+
+    def spread(values: Sequence[float]) -> Floats:
+        return np.repeat(np.array(values, np.float64), repeats)
+
+    yes = spread([float(answer.report or 0) for answer in answers])
+    terms = [_term(name, answers, request) for name in request.covariates]
+    if isinstance(design, StochasticLieDetector):
+        no = [float((design.p1, design.p2)[answer.sample]) for answer in answers]
+        a = spread([1 - p for p in no])
+        c = spread([p - 1 for p in no])
+        return fit(yes, a, c, terms, level=request.level, lying=spread([1.0] * len(answers)))
+    if not isinstance(design, YesNo):
+        raise DesignError(
+            f"there is no regression for {design.name}: it is for designs with two reports in "
+            "which P(yes) = a + c * share, and for lie-detector"
+        )
+    own = [answer.design for answer in answers]
+    a = spread([each.a for each in own if isinstance(each, YesNo)])
+    c = spread([each.c for each in own if isinstance(each, YesNo)])
+    return fit(yes, a, c, terms, level=request.level)
+
+
+def _term(name: str, answers: Sequence[Answer], request: Request) -> Term:
+    place = request.reading.others.index(name)
+    values = [a.others[place] for a in answers for _ in range(a.count)]
+    try:
+        return number(name, [float(value) for value in values])
+    except ValueError as error:
+        if isinstance(error, DesignError):
+            raise
+        return category(name, values)
+
+
+def parameters_of(design: Design) -> dict[str, object]:
+    """Return a design's parameters as texts: exact fractions."""
+    return {each.name: _shown(getattr(design, each.name)) for each in fields(design)}
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_shown(part) for part in value]
+    return str(value) if isinstance(value, Fraction) else value
