@@ -140,23 +140,28 @@ def _answers_of(row: Row, design: Design, reading: Reading, wide: bool) -> list[
     rules: list[str] = []
     fields = row.fields
     sample = _sample(fields.get("sample"), design, rules)
-    weight = _weight(fields, rules)
     stratum = fields.get("stratum", _ALL)
     if "stratum" in fields and not stratum:
         rules.append("stratum must not be blank")
     elif reading.strata and stratum not in reading.strata:
         rules.append(f"stratum must be one of {', '.join(reading.strata)}")
-    others = tuple(fields[name] for name in reading.others)
-    rules += [
-        f"{name} must not be blank"
-        for name, value in zip(reading.others, others, strict=True)
-        if not value
-    ]
     respondent = fields.get("respondent", "")
     if "respondent" in fields and not respondent:
         rules.append("respondent must not be blank")
-    said = _said_wide(fields, design, sample, rules) if wide else _said(fields, design, sample,
-                                                                        reading, rules)  # fmt: skip
+    if wide:
+        said = _said_wide(fields, design, sample, rules)
+    else:
+        said = _said(fields, design, sample, reading, rules)
+    others = tuple(fields[name] for name in reading.others)
+    weight = None
+    if any(report is not None for report, _, _ in said):
+        # Of who did not answer nothing else need be known.
+        weight = _weight(fields, rules)
+        rules += [
+            f"{name} must not be blank"
+            for name, value in zip(reading.others, others, strict=True)
+            if value.casefold() in (*BLANK, "nan")
+        ]
     if rules:
         raise _Broken(*rules)
     return [

@@ -5,6 +5,7 @@ such a column, weights where there are weights. What does not go together is ref
 reason.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -285,12 +286,18 @@ def _regression(answers: Sequence[Answer], request: Request) -> Fit:
 def _term(name: str, answers: Sequence[Answer], request: Request) -> Term:
     place = request.reading.others.index(name)
     values = [a.others[place] for a in answers for _ in range(a.count)]
-    try:
-        return number(name, [float(value) for value in values])
-    except ValueError as error:
-        if isinstance(error, DesignError):
-            raise
+    numbers = [_number_in(value) for value in values]
+    if any(value is None for value in numbers):
         return category(name, values)
+    return number(name, [value for value in numbers if value is not None])
+
+
+def _number_in(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def parameters_of(design: Design) -> dict[str, object]:

@@ -9,6 +9,7 @@ from importlib import import_module
 ACTS: dict[str, str] = {
     "check": "check the file of a survey: epsilon, odds, deniability, errors",
     "invite": "make links that are good for one answer each",
+    "estimate": "what the answers of a survey on paper or in interviews say",
 }
 """Each is a module in `sottovoce/surveys/`."""
 

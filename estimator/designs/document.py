@@ -1,0 +1,197 @@
+"""A survey's figures as a JSON document, and as rows for a spreadsheet."""
+
+import math
+from collections.abc import Iterator
+
+from estimator.designs.base import Design
+from estimator.designs.difference import Difference
+from estimator.designs.linear import Ends, Figure
+from estimator.designs.logistic import Coefficient
+from estimator.designs.survey import Request, Survey, parameters_of
+from estimator.designs.unrelated_unknown import UnrelatedUnknown
+
+ROW = (
+    "part",
+    "name",
+    "n",
+    "estimate",
+    "standard_error",
+    "low",
+    "high",
+    "normal_low",
+    "normal_high",
+    "chi_square",
+    "p_value",
+    "verdict",
+)
+"""Columns of `rows`."""
+
+
+def document(survey: Survey, request: Request) -> dict[str, object]:
+    """Return all that is known; numbers that do not exist are None, an infinite epsilon, too."""
+    result: dict[str, object] = {
+        "design": survey.designs[0].name,
+        "paper": survey.designs[0].paper,
+        "parameters": [parameters_of(design) for design in survey.designs],
+        "epsilon": survey.epsilon if math.isfinite(survey.epsilon) else None,
+        "epsilon_in_words": epsilon_in_words(survey),
+        "n": survey.n,
+        "blank": survey.blank,
+        "refused": survey.refused,
+        "effective_n": survey.effective,
+        "level": request.level,
+        "divisor": "n" if len(survey.designs) > 1 else request.divisor,
+        "population": survey.population,
+        "finite_population": survey.finite,
+        "figures": [_figure(figure, survey.population) for figure in survey.figures],
+    }
+    if survey.agreement:
+        result["agreement"] = {
+            "deviance": survey.agreement.deviance,
+            "degrees": survey.agreement.degrees,
+            "p_value": survey.agreement.p_value,
+            "misfit": survey.agreement.misfit,
+        }
+    if survey.groups:
+        first = survey.groups[0].name
+        result["by"] = survey.by
+        result["groups"] = [
+            {"name": group.name, "n": group.n, "figures": [_figure(f, None) for f in group.figures]}
+            for group in survey.groups
+        ]
+        result["differences"] = [
+            {"of": group.name, "to": first, **_difference(difference)}
+            for group, difference in zip(survey.groups[1:], survey.differences, strict=True)
+        ]
+        result["homogeneity"] = survey.homogeneity and vars(survey.homogeneity)
+    if survey.fit:
+        result["regression"] = {
+            "n": survey.fit.n,
+            "log_likelihood": survey.fit.log_likelihood,
+            "coefficients": [_coefficient(each) for each in survey.fit.coefficients],
+            "honesty": survey.fit.honesty and _coefficient(survey.fit.honesty),
+            "tests": [vars(test) for test in survey.fit.tests],
+        }
+    return result
+
+
+def epsilon_in_words(survey: Survey) -> str:
+    """Say what one report reveals at most."""
+    if math.isfinite(survey.epsilon):
+        factor = math.exp(survey.epsilon)
+        return f"epsilon {survey.epsilon:.4f}: a report moves the odds {factor:.3g}-fold at most"
+    design = survey.designs[0]
+    if isinstance(design, UnrelatedUnknown):
+        return "epsilon depends on the harmless question's rate" + _at_rate(design, survey)
+    proofs = dict.fromkeys(proof for each in survey.designs for proof in each.proofs)
+    return "epsilon infinite: " + "; ".join(proofs)
+
+
+def _at_rate(design: UnrelatedUnknown, survey: Survey) -> str:
+    rate = survey.figures[1].estimate
+    if not 0 < rate < 1:
+        return ", which is estimated outside 0..1: no bound"
+    worst = max(each.epsilon for each in design.at(rate))
+    return f"; at the estimated one it is {worst:.4f}"
+
+
+def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
+    """Yield a row of `ROW` for each number that has an error, or a test."""
+    for figure in survey.figures:
+        yield _row("estimate", figure.name, survey.n, figure)
+    if survey.agreement:
+        both = survey.agreement
+        yield ("agreement", "cells", survey.n, *[None] * 6, both.deviance, both.p_value, None)
+    for group in survey.groups:
+        for figure in group.figures:
+            yield _row(f"{survey.by}={group.name}", figure.name, group.n, figure)
+    for group, each in zip(survey.groups[1:], survey.differences, strict=True):
+        low, high = each.interval or (None, None)
+        yield (
+            "difference",
+            f"{group.name} - {survey.groups[0].name}",
+            survey.groups[0].n + group.n,
+            each.estimate,
+            each.standard_error,
+            low,
+            high,
+            *each.normal,
+            None,
+            each.p_value,
+            None,
+        )
+    if survey.homogeneity:
+        test = survey.homogeneity
+        yield ("homogeneity", survey.by, survey.n, *[None] * 6, test.chi_square, test.p_value, None)
+    if survey.fit:
+        n = survey.fit.n
+        every = [*survey.fit.coefficients, *([survey.fit.honesty] if survey.fit.honesty else [])]
+        for own in every:
+            numbers = (own.estimate, own.standard_error, None, None, *own.interval)
+            yield ("coefficient", own.label, n, *numbers, None, own.p_value, None)
+        for ratio in survey.fit.tests:
+            yield (
+                "likelihood ratio",
+                ratio.name,
+                n,
+                *[None] * 6,
+                ratio.chi_square,
+                ratio.p_value,
+                None,
+            )
+
+
+def _row(part: str, name: str, n: int, figure: Figure) -> tuple[object, ...]:
+    low, high = figure.interval or (None, None)
+    numbers = (figure.estimate, figure.standard_error, low, high, *figure.normal)
+    return (part, name, n, *numbers, None, figure.verdict.probability, figure.verdict.kind)
+
+
+def _figure(figure: Figure, population: int | None) -> dict[str, object]:
+    own: dict[str, object] = {
+        "name": figure.name,
+        "estimate": figure.estimate,
+        "standard_error": figure.standard_error,
+        "interval": _ends(figure.interval),
+        "normal_interval": _ends(figure.normal),
+        "verdict": figure.verdict.kind,
+        "probability_at_border": figure.verdict.probability,
+        "in_words": figure.verdict.words or None,
+    }
+    if population is not None:
+        best = figure.interval or figure.normal
+        own["people"] = round(figure.estimate * population)
+        own["people_interval"] = [round(end * population) for end in best]
+    return own
+
+
+def _ends(ends: Ends | None) -> list[float] | None:
+    return None if ends is None else [*ends]
+
+
+def _difference(own: Difference) -> dict[str, object]:
+    return {
+        "estimate": own.estimate,
+        "standard_error": own.standard_error,
+        "interval": _ends(own.interval),
+        "normal_interval": _ends(own.normal),
+        "p_value": own.p_value,
+    }
+
+
+def _coefficient(own: Coefficient) -> dict[str, object]:
+    return {
+        "name": own.label,
+        "estimate": own.estimate,
+        "standard_error": own.standard_error,
+        "normal_interval": _ends(own.interval),
+        "p_value": own.p_value,
+    }
+
+
+def named(design: Design) -> str:
+    """Return a design with its parameters, for people."""
+    values = parameters_of(design)
+    if "response" in values:
+        return f"{design.name} of {len(design.truths)} answers"
+    return " ".join([design.name, *(f"{key} = {value}" for key, value in values.items())])

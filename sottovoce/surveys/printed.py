@@ -1,0 +1,144 @@
+"""A paper survey's figures, printed for people."""
+
+from collections.abc import Sequence
+from math import exp
+
+from estimator.designs.document import epsilon_in_words, named
+from estimator.designs.linear import Ends, Figure
+from estimator.designs.survey import Request, Survey
+from sottovoce.table import percent, table
+
+
+def print_survey(survey: Survey, request: Request) -> None:
+    """Print design, epsilon, non-response, figures, and what they mean."""
+    for design in survey.designs:
+        print(named(design))
+    print(f"{survey.designs[0].paper}")
+    print(epsilon_in_words(survey))
+    print(
+        f"{survey.n} answers, {survey.blank} blank, {survey.refused} refused"
+        + (f"; weighted, worth {survey.effective:.1f} unweighted ones" if survey.effective else "")
+    )
+    if survey.blank or survey.refused:
+        print("Blanks and refusals are not counted as no: whether they differ is not known.")
+    print()
+    print(_figures(survey.figures, request, survey.population))
+    _print_words(survey.figures)
+    if survey.population is not None:
+        how = "corrected for" if survey.finite else "not corrected for"
+        print(f"Standard errors are {how} a population of {survey.population}.")
+    if survey.agreement:
+        told = (
+            "they contradict each other: the answers do not fit the design"
+            if survey.agreement.misfit
+            else "they agree"
+        )
+        print(
+            f"{len(survey.designs)} cells: {told} (deviance {survey.agreement.deviance:.2f}, "
+            f"{survey.agreement.degrees} degrees of freedom, p = {_p(survey.agreement.p_value)})"
+        )
+    if survey.groups:
+        _print_groups(survey, request)
+    if survey.fit:
+        _print_fit(survey, request)
+
+
+def _figures(figures: Sequence[Figure], request: Request, population: int | None) -> str:
+    level = f"{100 * request.level:g} %"
+    kind = "Clopper-Pearson" if request.method == "clopper_pearson" else "Wilson"
+    header = ["figure", "estimate", "std. error", f"{level} {kind}", f"{level} normal"]
+    if population is not None:
+        header += ["people", "interval"]
+    lines = []
+    for each in figures:
+        line = [
+            each.name,
+            percent(each.estimate),
+            percent(each.standard_error),
+            _ends(each.interval),
+            _ends(each.normal),
+        ]
+        if population is not None:
+            low, high = each.interval or each.normal
+            line += [
+                f"{each.estimate * population:.0f}",
+                f"[{low * population:.0f}, {high * population:.0f}]",
+            ]
+        lines.append(line)
+    return table(header, lines)
+
+
+def _ends(ends: Ends | None) -> str:
+    return "-" if ends is None else f"[{100 * ends[0]:.2f}, {100 * ends[1]:.2f}] %"
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def _print_words(figures: Sequence[Figure]) -> None:
+    for figure in figures:
+        if figure.verdict.words:
+            print(f"{figure.name}: {figure.verdict.words}")
+
+
+def _print_groups(survey: Survey, request: Request) -> None:
+    print(f"\nby {survey.by}")
+    for group in survey.groups:
+        print(f"\n{group.name}: {group.n} answers")
+        print(_figures(group.figures, request, None))
+        _print_words(group.figures)
+    print()
+    level = f"{100 * request.level:g} %"
+    print(
+        table(
+            ("difference", "estimate", "std. error", f"{level} Wilson", f"{level} normal", "p"),
+            [
+                [
+                    f"{group.name} - {survey.groups[0].name}",
+                    percent(each.estimate),
+                    percent(each.standard_error),
+                    _ends(each.interval),
+                    _ends(each.normal),
+                    _p(each.p_value),
+                ]
+                for group, each in zip(survey.groups[1:], survey.differences, strict=True)
+            ],
+        )
+    )
+    if len(survey.groups) > 2:
+        print("Each is tested by itself: with many groups, some differ by chance.")
+        if survey.homogeneity:
+            test = survey.homogeneity
+            print(
+                f"All alike? chi-square {test.chi_square:.2f}, {test.degrees} degrees of freedom, "
+                f"p = {_p(test.p_value)}"
+            )
+
+
+def _print_fit(survey: Survey, request: Request) -> None:
+    fit = survey.fit
+    if fit is None:
+        return
+    print(f"\nlogistic regression of {fit.n} answers, log-likelihood {fit.log_likelihood:.4f}\n")
+    level = f"{100 * request.level:g} %"
+    header = ("coefficient", "estimate", "std. error", f"{level} interval", "odds ratio", "p")
+    lines = [
+        [
+            each.label,
+            f"{each.estimate:.5f}",
+            f"{each.standard_error:.5f}",
+            f"[{each.interval[0]:.4f}, {each.interval[1]:.4f}]",
+            "-" if each is fit.honesty else f"{exp(each.estimate):.3g}",
+            _p(each.p_value),
+        ]
+        for each in (*fit.coefficients, *([fit.honesty] if fit.honesty else []))
+    ]
+    print(table(header, lines))
+    print()
+    print(
+        table(
+            ("likelihood-ratio test", "chi-square", "degrees", "p"),
+            [[t.name, f"{t.chi_square:.4f}", f"{t.degrees}", _p(t.p_value)] for t in fit.tests],
+        )
+    )
