@@ -91,12 +91,14 @@ def gather(table: Table, reading: Reading) -> list[Answer]:
     wide = reading.answer not in table.columns
     if "respondent" in table.columns and (wide or "count" in table.columns):
         raise DocumentError("columns", "cannot be both counts and respondent", "both")
+    if wide:
+        _check_wide(table, reading, varied)
     rows = table.rows
-    if not rows:
+    if not rows and not table.problems:
         raise DocumentError("rows", "must hold at least one answer", 0)
     designs: dict[tuple[str, ...], Design] = {}
     answers: list[Answer] = []
-    problems: list[str] = []
+    problems = list(table.problems)
     for row in rows:
         try:
             key = tuple(row.fields[name] for name in varied)
@@ -110,8 +112,9 @@ def gather(table: Table, reading: Reading) -> list[Answer]:
             problems.append(f"{row.where}: {error}")
         except _Broken as broken:
             problems += [f"{row.where}: {rule}" for rule in broken.rules]
-    if not problems and "respondent" in table.columns:
-        answers, problems = _merged(answers)
+    if "respondent" in table.columns:
+        answers, contradictions = _merged(answers)
+        problems += contradictions
     if problems:
         raise BadRows(problems)
     return answers
@@ -220,25 +223,47 @@ def _decoded(word: str, reports: Sequence[str], one: str | None) -> str:
     return _CODES.get(word, word) if list(reports) == ["no", "yes"] else word
 
 
+def _check_wide(table: Table, reading: Reading, varied: Sequence[str]) -> None:
+    """Raise DocumentError for a column of counts that nobody would count."""
+    known = {"sample", "stratum", "weight", "blank", "refused", *reading.others, *varied}
+    # Parameters do not change what the reports are called.
+    own = {name: table.rows[0].fields[name] for name in varied if table.rows}
+    design = make(reading.name, {**reading.given, **own})
+    for number in range(len(design.samples)):
+        known |= {report.casefold() for report in design.reports(number)}
+    reports = sorted({r for n in range(len(design.samples)) for r in design.reports(n)})
+    for name in table.columns:
+        if name.casefold() not in known and name not in known:
+            raise DocumentError(
+                "columns",
+                f"must be {reading.answer!r} and others, or counts of {', '.join(reports)}, "
+                "blank, refused",
+                name,
+            )
+    if not all(report.casefold() in map(str.casefold, table.columns) for report in reports):
+        raise DocumentError(
+            "columns",
+            f"must hold {reading.answer!r}, or counts of all of {', '.join(reports)}",
+            list(table.columns),
+        )
+
+
 def _said_wide(
     fields: Mapping[str, str], design: Design, sample: int, rules: list[str]
 ) -> list[_Said]:
     named = {name.casefold(): text for name, text in fields.items()}
-    reports = design.reports(sample)
-    missing = [report for report in reports if report.casefold() not in named]
-    if missing:
-        raise DocumentError(
-            "columns",
-            "must be answer, or a count for each of " + ", ".join(reports),
-            list(fields),
-        )
+    reports = [report.casefold() for report in design.reports(sample)]
     said: list[_Said] = [
-        (position, False, _count(report, named[report.casefold()], rules))
+        (position, False, _count(report, named[report], rules))
         for position, report in enumerate(reports)
     ]
     for word in ("blank", "refused"):
         if named.get(word):
             said.append((None, word == "refused", _count(word, named[word], rules)))
+    for other in range(len(design.samples)):
+        for report in map(str.casefold, design.reports(other)):
+            if report not in reports and named[report] not in ("", "0"):
+                rules.append(f"{report} is no report of sample {design.samples[sample]}")
     return said
 
 

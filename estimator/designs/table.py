@@ -8,7 +8,8 @@ instead of "rows" one row may stand without a list. It may also hold "population
 import csv
 import io
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from client_sdk.errors import SottovoceError
@@ -20,10 +21,11 @@ MOST_ROWS = 1_000_000
 class BadRows(SottovoceError, ValueError):
     """Rows that break a rule: all of them, by line. No value of a respondent is repeated."""
 
-    def __init__(self, problems: list[str], shown: int = 50) -> None:
+    def __init__(self, problems: Sequence[str], shown: int = 50) -> None:
+        problems = sorted(problems, key=lambda problem: int(re.findall(r"\d+", problem)[0]))
         more = [f"... and {len(problems) - shown} more"] if len(problems) > shown else []
         text = f"{len(problems)} bad rows, nothing was used:\n  " if len(problems) > 1 else ""
-        super().__init__(text + "\n  ".join(problems[:shown] + more))
+        super().__init__(text + "\n  ".join([*problems[:shown], *more]))
         self.problems = tuple(problems)
 
 
@@ -42,10 +44,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A file's columns and rows, and what else a JSON document says."""
+    """A file's columns and rows, and what else a JSON document says.
+
+    Attributes:
+        columns: Their names.
+        rows: Those that have a field for each column.
+        problems: Of the others: where, and the rule.
+        said: Further fields of a JSON document.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    problems: tuple[str, ...] = ()
     said: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -54,7 +64,6 @@ def read(text: str) -> Table:
 
     Raises:
         DocumentError: It is neither, or a field is of another kind.
-        BadRows: Rows have more or fewer fields than the header.
     """
     return _read_json(text) if text.lstrip()[:1] in ("{", "[") else _read_csv(text)
 
@@ -65,6 +74,7 @@ def _read_csv(text: str) -> Table:
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows, problems = [], []
+    columns: tuple[str, ...] = ()
     try:
         columns = tuple(name.strip() for name in next(reader, []))
         _check_columns(columns)
@@ -78,10 +88,8 @@ def _read_csv(text: str) -> Table:
                 cells = [part.strip() for part in fields] or [""]
                 rows.append(Row(where, dict(zip(columns, cells, strict=True))))
     except csv.Error as error:
-        raise BadRows([*problems, f"line {reader.line_num}: {error}"]) from None
-    if problems:
-        raise BadRows(problems)
-    return Table(columns, _not_too_many(rows))
+        problems.append(f"line {reader.line_num}: {error}")
+    return Table(columns, _not_too_many(rows), tuple(problems))
 
 
 def _check_columns(columns: tuple[str, ...]) -> None:
@@ -122,11 +130,9 @@ def _read_json(text: str) -> Table:
             continue
         columns |= dict.fromkeys(row)
         kept.append(Row(where, {key: _text(value) for key, value in row.items()}))
-    if problems:
-        raise BadRows(problems)
     whole = [Row(row.where, {name: row.fields.get(name, "") for name in columns}) for row in kept]
     said = {key: value for key, value in document.items() if key not in ("rows", "counts")}
-    return Table(tuple(columns), _not_too_many(whole), said)
+    return Table(tuple(columns), _not_too_many(whole), tuple(problems), said)
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Two coins: the first says whether to tell the truth, the second answers instead.
 
-P(yes) = truth * share + (1 - truth) * yes. With fair coins P(yes) = 1/4 + share / 2, so
+P(yes) = truth * share + (1 - truth) * second. With fair coins P(yes) = 1/4 + share / 2, so
 share = 2 yes / n - 1/2, its variance is 4 P(1 - P) / n, and epsilon = ln 3.
 """
 
@@ -17,11 +17,11 @@ class TwoCoins(YesNo):
 
     Attributes:
         truth: P(the first coin asks for the truth).
-        yes: P(the second coin says yes).
+        second: P(the second coin says yes).
     """
 
     truth: Fraction = Fraction(1, 2)
-    yes: Fraction = Fraction(1, 2)
+    second: Fraction = Fraction(1, 2)
 
     name: ClassVar[str] = "two-coins"
     paper: ClassVar[str] = (
@@ -31,7 +31,7 @@ class TwoCoins(YesNo):
 
     @property
     def p_yes(self) -> tuple[Fraction, Fraction]:
-        forced = (1 - self.truth) * self.yes
+        forced = (1 - self.truth) * self.second
         return self.truth + forced, forced
 
     @property

@@ -55,7 +55,7 @@ _PARAMETERS = {
     "p1": "chance of the sensitive question in sample 1",
     "p2": "chance of the sensitive question in sample 2",
     "truth": "forced, two-coins, matrix: chance of being asked for the truth",
-    "yes": "two-coins: chance that the second coin says yes",
+    "second": "two-coins: chance that the second coin says yes",
     "forced-yes": "forced: chance of the order to say yes",
     "forced-no": "forced: chance of the order to say no",
     "yes-if-forced": "forced, with --truth: chance of yes among the orders",
