@@ -20,6 +20,8 @@ from estimator.designs.linear import Figure, Stratum, estimate
 from estimator.designs.mangat import Mangat
 from estimator.designs.sample import Sample
 from estimator.designs.several_answers import SeveralAnswers
+from estimator.designs.survey import Request, Survey, analyse
+from estimator.designs.table import BadRows
 from estimator.designs.triangular import Triangular
 from estimator.designs.two_coins import TwoCoins
 from estimator.designs.unrelated import UnrelatedQuestion
@@ -29,6 +31,7 @@ from estimator.designs.warner import Warner
 __all__ = [
     "CATALOGUE",
     "Agreement",
+    "BadRows",
     "Cell",
     "Crosswise",
     "Design",
@@ -40,16 +43,19 @@ __all__ = [
     "Kuk",
     "KukDraws",
     "Mangat",
+    "Request",
     "Sample",
     "SeveralAnswers",
     "StochasticLieDetector",
     "Stratum",
+    "Survey",
     "Triangular",
     "TwoCoins",
     "UnrelatedQuestion",
     "UnrelatedUnknown",
     "Warner",
     "YesNo",
+    "analyse",
     "design",
     "estimate",
     "estimate_cells",
