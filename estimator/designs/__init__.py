@@ -7,9 +7,10 @@ misfit. Nothing here knows a device or a release: these surveys are on paper, in
 phone.
 """
 
+from estimator.designs.agreement import Agreement
 from estimator.designs.base import Design, DesignError, YesNo
 from estimator.designs.catalogue import CATALOGUE, design
-from estimator.designs.cells import Agreement, Cell, estimate_cells
+from estimator.designs.cells import Cell, estimate_cells
 from estimator.designs.crosswise import Crosswise
 from estimator.designs.direct import Direct
 from estimator.designs.forced import ForcedResponse

@@ -16,9 +16,10 @@ import numpy as np
 from scipy import optimize, stats
 
 from estimator.debias import Floats
+from estimator.designs.agreement import Agreement, deviance
 from estimator.designs.base import DesignError, YesNo
 from estimator.designs.linear import Ends, Figure
-from estimator.designs.verdict import LIMIT, binomial_tail, judge
+from estimator.designs.verdict import binomial_tail, judge
 from estimator.errors import NoReports
 from estimator.uncertainty import normal_quantile
 
@@ -30,26 +31,6 @@ class Cell:
     design: YesNo
     n: int
     yes: int
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Whether cells tell of one share.
-
-    Attributes:
-        deviance: Twice the log-likelihood that a share of its own for each cell would gain.
-        degrees: Cells less one.
-        p_value: Probability of so much or more if there is one share (chi-square law).
-    """
-
-    deviance: float
-    degrees: int
-    p_value: float
-
-    @property
-    def misfit(self) -> bool:
-        """Whether cells contradict each other; honest answers do so 2.5 % of the time."""
-        return self.p_value < LIMIT
 
 
 def estimate_cells(
@@ -142,16 +123,9 @@ class _Likelihood:
     def agreement(self, share: float) -> Agreement:
         """Compare with a share of its own for each cell."""
         chance = self.a + self.c * share
-
-        def gain(seen: Floats, told: Floats) -> float:
-            some = seen > 0
-            return float((seen[some] * np.log(seen[some] / told[some])).sum())
-
-        deviance = 2 * (
-            gain(self.y, self.n * chance) + gain(self.n - self.y, self.n * (1 - chance))
-        )
-        degrees = len(self.n) - 1
-        return Agreement(max(0.0, deviance), degrees, float(stats.chi2.sf(deviance, degrees)))
+        seen = np.concatenate([self.y, self.n - self.y])
+        told = np.concatenate([self.n * chance, self.n * (1 - chance)])
+        return deviance("cells", seen, told, len(self.n) - 1)
 
 
 def _tail(cells: Sequence[Cell], likelihood: _Likelihood, share: float) -> float | None:

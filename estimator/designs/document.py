@@ -47,7 +47,8 @@ def document(survey: Survey, request: Request) -> dict[str, object]:
     }
     if survey.agreement:
         result["agreement"] = {
-            "deviance": survey.agreement.deviance,
+            "what": survey.agreement.what,
+            "chi_square": survey.agreement.chi_square,
             "degrees": survey.agreement.degrees,
             "p_value": survey.agreement.p_value,
             "misfit": survey.agreement.misfit,
@@ -101,7 +102,7 @@ def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
         yield _row("estimate", figure.name, survey.n, figure)
     if survey.agreement:
         both = survey.agreement
-        yield ("agreement", "cells", survey.n, *[None] * 6, both.deviance, both.p_value, None)
+        yield ("agreement", both.what, survey.n, *[None] * 6, both.chi_square, both.p_value, None)
     for group in survey.groups:
         for figure in group.figures:
             yield _row(f"{survey.by}={group.name}", figure.name, group.n, figure)

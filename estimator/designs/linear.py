@@ -130,7 +130,7 @@ def estimate(
             )
         )
     ratios = [_ratio(design, name, strata, shares, level, divisor) for name in design.ratios]
-    return (*figures, *ratios)
+    return (*figures, *(ratio for ratio in ratios if ratio is not None))
 
 
 def _check(design: Design, strata: Sequence[Stratum], finite: bool, divisor: Divisor) -> None:
@@ -217,8 +217,8 @@ def _ratio(
     shares: Sequence[float],
     level: float,
     divisor: Divisor,
-) -> Figure:
-    """Estimate a ratio of two figures; its error by the delta method."""
+) -> Figure | None:
+    """Estimate a ratio of two figures, its error by the delta method; None if it is one to 0."""
     means, covariance = np.zeros(2), np.zeros((2, 2))
     for weight, stratum in zip(shares, strata, strict=True):
         for number, sample in enumerate(stratum.samples):
@@ -226,7 +226,7 @@ def _ratio(
             means += weight * both @ sample.shares
             covariance += weight**2 * both @ sample.covariance @ both.T * _spread(sample, divisor)
     if means[1] == 0:
-        raise DesignError(f"{name} is a part of the share, which is estimated as 0")
+        return None
     value = float(means[0] / means[1])
     slopes = np.array([1, -value]) / means[1]
     error = math.sqrt(max(0.0, float(slopes @ covariance @ slopes)))

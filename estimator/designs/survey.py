@@ -13,9 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from estimator.debias import Floats
+from estimator.designs.agreement import Agreement, agreement
 from estimator.designs.answers import Answer, Reading, gather
 from estimator.designs.base import Design, DesignError, YesNo
-from estimator.designs.cells import Agreement, Cell, estimate_cells
+from estimator.designs.cells import Cell, estimate_cells
 from estimator.designs.difference import Difference, Homogeneity, difference, homogeneity
 from estimator.designs.lie_detector import StochasticLieDetector
 from estimator.designs.linear import Divisor, Figure, Stratum, estimate
@@ -73,7 +74,7 @@ class Survey:
         finite: Whether errors are corrected for a finite population.
         population: Its size, where known.
         figures: Over everybody.
-        agreement: Whether cells tell of one share; None without cells.
+        agreement: Whether answers fit together; None where nothing can be tested.
         by: Which column the groups come from.
         groups: Compared, in alphabetical order; empty without comparison.
         differences: Of each group's first figure to that of the first group.
@@ -130,12 +131,14 @@ def analyse(table: Table, request: Request) -> Survey:
         raise NoReports(f"nobody answered in stratum {missing[0]!r}: combine it with another")
     sizes = {"": request.population} if names == [""] else dict(request.strata)
     finite = len(designs[0].samples) == 1 and all(sizes.get(name) for name in names)
-    agreement = None
+    agreed = None
     if len(designs) > 1:
-        figure, agreement = _over_cells(answers, request)
+        figure, agreed = _over_cells(answers, request)
         figures: tuple[Figure, ...] = (figure,)
     else:
         figures = _figures(answers, sizes, finite, request)
+        if names == [""]:
+            agreed = agreement(designs[0], _samples(answers, designs[0], ""))
     groups, differences, judged = _compared(answers, request)
     known = [size for size in sizes.values() if size]
     weights = [answer.weight for answer in answers for _ in range(answer.count) if answer.weight]
@@ -148,7 +151,7 @@ def analyse(table: Table, request: Request) -> Survey:
         finite,
         sum(known) if len(known) == len(names) else None,
         figures,
-        agreement,
+        agreed,
         request.by,
         groups,
         differences,

@@ -28,14 +28,15 @@ def print_survey(survey: Survey, request: Request) -> None:
         how = "corrected for" if survey.finite else "not corrected for"
         print(f"Standard errors are {how} a population of {survey.population}.")
     if survey.agreement:
+        own = survey.agreement
         told = (
-            "they contradict each other: the answers do not fit the design"
-            if survey.agreement.misfit
-            else "they agree"
+            "contradict each other: the answers do not fit the design"
+            if own.misfit
+            else "agree with each other"
         )
         print(
-            f"{len(survey.designs)} cells: {told} (deviance {survey.agreement.deviance:.2f}, "
-            f"{survey.agreement.degrees} degrees of freedom, p = {_p(survey.agreement.p_value)})"
+            f"The {own.what} {told} (chi-square {own.chi_square:.2f}, {own.degrees} degrees of "
+            f"freedom, p = {_p(own.p_value)})."
         )
     if survey.groups:
         _print_groups(survey, request)
