@@ -88,6 +88,8 @@ def gather(table: Table, reading: Reading) -> list[Answer]:
     for name in reading.others:
         if name not in table.columns:
             raise DocumentError("columns", f"must include {name!r}", list(table.columns))
+    if reading.strata and "stratum" not in table.columns:
+        raise DocumentError("strata", "need a column 'stratum'", list(table.columns))
     wide = reading.answer not in table.columns
     if "respondent" in table.columns and (wide or "count" in table.columns):
         raise DocumentError("columns", "cannot be both counts and respondent", "both")

@@ -235,15 +235,16 @@ class _Model:
         return unscale @ found, -lost
 
     def _guesses(self, columns: Floats) -> list[Floats]:
-        """Return where to begin: at the mean share, and near a straight line through the scores.
+        """Return where to begin: at one share for all, and near the best straight line.
 
         Of lies nothing is known beforehand: begin at one holder in ten and at four in ten.
         """
         guesses = []
         for honesty in (0.9, 0.6)[: 1 + self.extra]:
-            scores = (self.yes - self.a) / (self.c + honesty * self.lying)
-            share = np.clip(scores.mean(), 0.1, 0.9)
-            line = linalg.lstsq(columns, scores)[0] / (share * (1 - share))
+            gap = self.c + honesty * self.lying
+            above = self.yes - self.a
+            share = np.clip((gap * above).sum() / (gap**2).sum(), 0.1, 0.9)
+            line = linalg.lstsq(gap[:, None] * columns, above)[0] / (share * (1 - share))
             level = np.zeros(columns.shape[1])
             level[0] = special.logit(share)
             sloped = np.clip(line, -3, 3)

@@ -181,8 +181,6 @@ def _check(answers: Sequence[Answer], designs: Sequence[Design], request: Reques
     for what, broken in rules.items():
         if broken:
             raise DesignError(f"there is no estimator here for {what}")
-    if request.strata and not stratified:
-        raise DocumentError("strata", "need a column 'stratum'", sorted(request.strata))
     if len(designs) > 1 and not all(isinstance(design, YesNo) for design in designs):
         raise DesignError(
             f"{designs[0].name} takes one set of parameters for all respondents; columns of "

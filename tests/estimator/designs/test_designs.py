@@ -1,4 +1,4 @@
-"""Each design is what its paper says: probabilities, epsilon, an unbiased estimate, a true error."""
+"""Each design is what its paper says: probabilities, epsilon, unbiased estimates, true errors."""
 
 import math
 from fractions import Fraction

@@ -1,0 +1,175 @@
+"""Estimates from samples: intervals, weights, strata and finite populations."""
+
+from itertools import combinations, product
+from math import comb, sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+from statsmodels.stats.weightstats import DescrStatsW
+
+from estimator.designs import (
+    Crosswise,
+    DesignError,
+    Direct,
+    ForcedResponse,
+    Sample,
+    SeveralAnswers,
+    StochasticLieDetector,
+    Stratum,
+    UnrelatedUnknown,
+    Warner,
+    estimate,
+)
+from estimator.errors import NoReports
+
+WARNER = Warner("3/4")
+
+
+def one(design, counts, size=None, **options):
+    (figure,) = estimate(design, [Stratum((Sample.of_counts(counts),), size)], **options)
+    return figure
+
+
+@pytest.mark.parametrize("design", [Direct(), WARNER, Warner("1/6"), Crosswise("1/4")], ids=str)
+@pytest.mark.parametrize(("method", "oracle"), [("wilson", "wilson"), ("clopper_pearson", "beta")])
+@pytest.mark.parametrize("yes", [0, 3, 50, 120])
+def test_intervals_are_those_of_the_reports_mapped_through_the_design(design, method, oracle, yes):
+    figure = one(design, [120 - yes, yes], level=0.9, method=method)
+    low, high = proportion_confint(yes, 120, alpha=0.1, method=oracle)
+    ends = sorted([(low - design.a) / design.c, (high - design.a) / design.c])
+    assert figure.interval == pytest.approx(ends, abs=1e-12)
+
+
+def test_two_samples_join_their_intervals_as_newcombe_does():
+    # Of p1 = 0 and p2 = 1 the lie detector's share is 1 - (l1 - l2): a difference of two shares.
+    samples = (Sample.of_counts([30, 70]), Sample.of_counts([90, 60]))
+    share = estimate(StochasticLieDetector(0, 1), [Stratum(samples)])[0]
+    low, high = confint_proportions_2indep(70, 100, 60, 150, method="newcomb", compare="diff")
+    assert share.estimate == pytest.approx(1 - 0.3)
+    assert share.interval == pytest.approx([1 - high, 1 - low])
+
+
+def test_symmetric_designs_of_several_answers_have_wilson_intervals():
+    design = SeveralAnswers.telling_truth(("a", "b", "c"), "1/2")
+    figures = estimate(design, [Stratum((Sample.of_counts([50, 30, 20]),))])
+    low, high = proportion_confint(30, 100, method="wilson")
+    assert figures[1].interval == pytest.approx([2 * low - 1 / 3, 2 * high - 1 / 3])
+
+
+def test_equal_weights_change_nothing():
+    rows = [1] * 30 + [0] * 70
+    plain = one(WARNER, [70, 30])
+    sample = Sample.of_rows(rows, [2.5] * 100, 2)
+    (weighted,) = estimate(WARNER, [Stratum((sample,))])
+    assert weighted.estimate == pytest.approx(plain.estimate)
+    assert weighted.standard_error == pytest.approx(plain.standard_error)
+    assert weighted.interval == pytest.approx(plain.interval)
+    assert sample.kish == pytest.approx(100)
+
+
+def test_weighted_errors_are_those_of_a_linearized_ratio():
+    # n / (n - 1) * sum of w^2 (r - mean)^2 / (sum of w)^2, what R's survey package calls svymean.
+    random = np.random.default_rng(3)
+    reports, weights = random.integers(0, 2, 60), random.uniform(0.3, 4, 60)
+    (figure,) = estimate(WARNER, [Stratum((Sample.of_rows(reports, weights, 2),))])
+    scores = np.where(reports == 1, 1.5, -0.5)
+    mean = DescrStatsW(scores, weights).mean
+    assert figure.estimate == pytest.approx(mean)
+    squares = (weights**2 * (scores - mean) ** 2).sum() / weights.sum() ** 2
+    assert figure.standard_error == pytest.approx(sqrt(60 / 59 * squares))
+
+
+def test_weights_that_vary_widen_wilsons_interval_as_fewer_answers_would():
+    reports = [1, 0] * 50
+    even = Sample.of_rows(reports, [1.0] * 100, 2)
+    odd = Sample.of_rows(reports, [1.0, 1.0, 5.0, 5.0] * 25, 2)
+    assert odd.kish < 75 and odd.effective(1) == pytest.approx(odd.kish)
+    (narrow,), (wide,) = (estimate(WARNER, [Stratum((each,))]) for each in (even, odd))
+    low, high = proportion_confint(odd.kish / 2, odd.kish, method="wilson")
+    assert wide.interval == pytest.approx([2 * low - 0.5, 2 * high - 0.5])
+    assert wide.interval[0] < narrow.interval[0]
+
+
+@pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
+def test_weights_that_weigh_nothing_are_refused(weight):
+    with pytest.raises(ValueError, match="above 0"):
+        Sample.of_rows([1, 0], [1, weight], 2)
+
+
+def test_strata_are_weighted_by_their_sizes():
+    first, second = Sample.of_counts([60, 40]), Sample.of_counts([30, 20])
+    strata = [Stratum((first,), 3000, "north"), Stratum((second,), 1000, "south")]
+    (both,) = estimate(WARNER, strata)
+    north, south = one(WARNER, [60, 40]), one(WARNER, [30, 20])
+    assert both.estimate == pytest.approx(0.75 * north.estimate + 0.25 * south.estimate)
+    error = sqrt(0.75**2 * north.standard_error**2 + 0.25**2 * south.standard_error**2)
+    assert both.standard_error == pytest.approx(error)
+    below = sqrt(
+        (0.75 * (north.estimate - north.interval[0])) ** 2
+        + (0.25 * (south.estimate - south.interval[0])) ** 2
+    )
+    assert both.interval[0] == pytest.approx(both.estimate - below)
+
+
+def test_errors_in_a_finite_population_are_those_of_all_samples_and_all_noise():
+    # 6 people, 2 of whom hold it; every sample of 3, every outcome of their dice: the mean
+    # estimated variance is the variance of the estimates.
+    holds, n = [1, 1, 0, 0, 0, 0], 3
+    design = ForcedResponse("1/6", "1/4")
+    holder, other = (float(p) for p in design.p_yes)
+    mean = square = claimed = 0.0
+    for drawn in combinations(holds, n):
+        for said in product((0, 1), repeat=n):
+            chances = [holder if held else other for held in drawn]
+            chance = np.prod([p if yes else 1 - p for p, yes in zip(chances, said, strict=True)])
+            chance /= comb(6, n)
+            figure = one(design, [n - sum(said), sum(said)], 6, finite=True)
+            mean += chance * figure.estimate
+            square += chance * figure.estimate**2
+            claimed += chance * figure.standard_error**2
+    assert mean == pytest.approx(2 / 6)
+    assert claimed == pytest.approx(square - mean**2)
+
+
+def test_a_census_by_direct_questions_has_no_error_and_one_with_noise_has():
+    assert one(Direct(), [60, 40], 100, finite=True).standard_error == 0
+    noise = one(WARNER, [60, 40], 100, finite=True).standard_error
+    assert noise == pytest.approx(sqrt(0.75 * 0.25 / 100 / 0.25))
+
+
+def test_what_cannot_be_corrected_or_combined_is_refused():
+    two = (Sample.of_counts([5, 5]), Sample.of_counts([5, 5]))
+    with pytest.raises(DesignError, match="no finite population correction for two samples"):
+        estimate(UnrelatedUnknown(0.7, 0.3), [Stratum(two, 100)], finite=True)
+    with pytest.raises(DesignError, match="'north' needs its size"):
+        estimate(WARNER, [Stratum(two[:1], None, "north"), Stratum(two[1:], 50, "south")])
+    with pytest.raises(DesignError, match="10 answers, more than its 9 people"):
+        one(WARNER, [5, 5], 9, finite=True)
+    with pytest.raises(DesignError, match="needs two answers in each"):
+        one(WARNER, [0, 1])
+    with pytest.raises(NoReports):
+        Sample.of_counts([0, 0])
+
+
+def test_the_chance_of_an_estimate_outside_is_counted_exactly():
+    design = ForcedResponse.by_truth("3/4", "2/3")
+    figure = one(design, [1326, 200])
+    assert figure.verdict.kind == "misfit"
+    assert figure.verdict.probability == pytest.approx(stats.binom.cdf(200, 1526, 1 / 6))
+    above = one(design, [50, 950])
+    assert above.verdict.border == 1
+    assert above.verdict.probability == pytest.approx(stats.binom.sf(949, 1000, 11 / 12))
+    falling = one(Warner("1/4"), [200, 800])  # p below 1/2: many a yes means a low estimate
+    assert falling.estimate < 0 and falling.verdict.border == 0
+    assert falling.verdict.probability == pytest.approx(stats.binom.sf(799, 1000, 3 / 4))
+
+
+def test_verdicts_are_in_words():
+    design = ForcedResponse.by_truth("3/4", "2/3")
+    noise = one(design, [1526 - 248, 248]).verdict
+    assert noise.kind == "noise" and "That is noise" in noise.words and "35% of" in noise.words
+    misfit = one(design, [1526 - 200, 200]).verdict
+    assert "do not fit the design" in misfit.words and "once in 14,000 surveys" in misfit.words
+    assert one(design, [500, 500]).verdict.words == ""

@@ -1,0 +1,144 @@
+"""`sottovoce survey estimate`: from a file to figures."""
+
+import csv
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from estimator.designs.catalogue import CATALOGUE, all_parameters
+from sottovoce.__main__ import main, parser_for
+from sottovoce.surveys import estimate
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(text: str, *options: str) -> int:
+    Path("file").write_text(text)
+    return main(["survey", "estimate", "file", *options])
+
+
+WARNER = ("--design", "warner", "--p", "0.7")
+
+
+def test_counts_are_estimated_and_shown(capsys):
+    assert run("yes,no,blank,refused\n60,65,3,1\n", *WARNER, "--population", "802") == 0
+    shown = capsys.readouterr().out
+    assert "125 answers, 3 blank, 1 refused" in shown
+    assert "Blanks and refusals are not counted as no" in shown
+    assert re.search(r"share +45.00 % +11.07 % +\[23.58, 66.72\] %", shown)
+    assert "epsilon 0.8473" in shown and "population of 802" in shown
+
+
+def test_json_and_csv_hold_the_same_figures(capsys):
+    text = "answer,sex,count\nyes,f,60\nno,f,40\nyes,m,45\nno,m,55\nyes,x,30\nno,x,50\n"
+    both = (*WARNER, "--by", "sex", "--covariates", "sex")
+    assert run(text, *both, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert run(text, *both, "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    (share,) = (row for row in rows if row["part"] == "estimate")
+    assert float(share["estimate"]) == document["figures"][0]["estimate"]
+    assert [float(share["low"]), float(share["high"])] == document["figures"][0]["interval"]
+    found = {row["name"]: row for row in rows if row["part"] == "difference"}
+    assert float(found["m - f"]["p_value"]) == document["differences"][0]["p_value"]
+    labels = [row["name"] for row in rows if row["part"] == "coefficient"]
+    assert labels == ["(intercept)", "sex: m", "sex: x"]
+    assert float(rows[-1]["chi_square"]) == document["regression"]["tests"][-1]["chi_square"]
+
+
+def test_a_document_states_its_own_design(capsys):
+    text = json.dumps(
+        {
+            "design": {"name": "crosswise", "p": "1/4"},
+            "one": "same",
+            "strata": {"a": 1000, "b": 3000},
+            "rows": [
+                {
+                    "answer": answer,
+                    "stratum": stratum,
+                    "count": 50 + 10 * (answer + stratum == "1a"),
+                }
+                for answer in "10"
+                for stratum in "ab"
+            ],
+        }
+    )
+    assert run(text, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["parameters"] == [{"p": "1/4"}]
+    assert document["finite_population"] and document["population"] == 4000
+    expected = 0.25 * (60 / 110 - 0.75) / -0.5 + 0.75 * 0.5
+    assert document["figures"][0]["estimate"] == pytest.approx(expected)
+    assert run(text, *WARNER) == 2
+    assert "leave --design and parameters out" in capsys.readouterr().err
+
+
+def test_groups_and_coefficients_are_shown(capsys):
+    text = "answer,sex,count\nyes,f,60\nno,f,40\nyes,m,45\nno,m,55\nyes,x,30\nno,x,50\n"
+    assert run(text, *WARNER, "--by", "sex", "--covariates", "sex") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"m - f +-37.50 %", shown) and "All alike? chi-square" in shown
+    assert "likelihood-ratio test" in shown and re.search(r"sex: m +-", shown)
+
+
+def test_a_misfit_and_contradicting_cells_are_said_aloud(capsys):
+    given = ("--design", "forced", "--truth", "3/4", "--yes-if-forced", "2/3")
+    assert run("yes,no\n200,1326\n", *given) == 0
+    assert "Answers do not fit the design" in capsys.readouterr().out
+    assert run("p,yes,no\n0.7,600,400\n0.8,200,800\n", "--design", "warner") == 0
+    assert "The cells contradict each other" in capsys.readouterr().out
+
+
+def test_weights_say_what_they_cost(capsys):
+    rows = "answer,weight\n" + "yes,1\nno,4\n" * 20
+    assert run(rows, *WARNER) == 0
+    assert "weighted, worth 29.4 unweighted ones" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "say how people were asked"),
+        (("--design", "warner"), "warner needs p"),
+        (("--design", "warner", "--p", "1/2"), "p must not be 1/2"),
+        ((*WARNER, "--stratum", "a"), "--stratum must be NAME=PEOPLE"),
+        ((*WARNER, "--stratum", "a=10"), "need a column 'stratum'"),
+        ((*WARNER, "--level", "95"), "level: must be between 0 and 1"),
+        ((*WARNER, "--population", "9"), "more than its 9 people"),
+        ((*WARNER, "--population", "0"), "must be at least 1"),
+        ((*WARNER, "--by", "sex"), "must include 'sex'"),
+    ],
+)
+def test_mistakes_are_refused_with_the_reason(options, reason, capsys):
+    assert run("yes,no\n60,65\n", *options) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_bad_rows_are_named_and_nothing_is_printed(capsys):
+    assert run("answer\nyes\nmaybe\nno\nnever\n", *WARNER) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "2 bad rows, nothing was used" in told.err
+    assert "line 3: " in told.err and "line 5: " in told.err
+
+
+def test_help_has_an_example_of_each_design():
+    examples = re.findall(r"^  (sottovoce survey estimate .*)$", estimate.__doc__, re.MULTILINE)
+    asked = set()
+    for example in examples:
+        arguments = shlex.split(example.removesuffix("\\"))[2:]
+        asked.add(parser_for("survey").parse_args(arguments).design)
+    assert asked == set(CATALOGUE)
+
+
+def test_each_parameter_of_a_design_is_an_option():
+    options = {name.replace("-", "_") for name in estimate._PARAMETERS}
+    assert options == set(all_parameters())
