@@ -1,12 +1,15 @@
 """A survey's figures as a JSON document, and as rows for a spreadsheet."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from fractions import Fraction
 
 from estimator.designs.base import Design
 from estimator.designs.difference import Difference
 from estimator.designs.linear import Ends, Figure
 from estimator.designs.logistic import Coefficient
+from estimator.designs.several_answers import SeveralAnswers
 from estimator.designs.survey import Request, Survey, parameters_of
 from estimator.designs.unrelated_unknown import UnrelatedUnknown
 
@@ -25,6 +28,7 @@ ROW = (
     "verdict",
 )
 """Columns of `rows`."""
+_CELLS_NAMED = 6
 
 
 def document(survey: Survey, request: Request) -> dict[str, object]:
@@ -190,9 +194,20 @@ def _coefficient(own: Coefficient) -> dict[str, object]:
     }
 
 
-def named(design: Design) -> str:
-    """Return a design with its parameters, for people."""
-    values = parameters_of(design)
-    if "response" in values:
-        return f"{design.name} of {len(design.truths)} answers"
-    return " ".join([design.name, *(f"{key} = {value}" for key, value in values.items())])
+def named(designs: Sequence[Design]) -> str:
+    """Return a design with its parameters, for people; of cells, with all values of each."""
+    first = designs[0]
+    if isinstance(first, SeveralAnswers):
+        return f"{first.name} of {len(first.truths)} answers"
+    told = [first.name]
+    for each in fields(first):
+        values = dict.fromkeys(_plain(getattr(design, each.name)) for design in designs)
+        few = [*values][:_CELLS_NAMED] + ["..."] * (len(values) > _CELLS_NAMED)
+        told.append(f"{each.name} = {' | '.join(few)}")
+    return "  ".join(told)
+
+
+def _plain(value: Fraction | int) -> str:
+    """Return a number as people write it: short decimals as such, else a fraction."""
+    decimal = f"{float(value):.6g}"
+    return decimal if Fraction(decimal) == value else str(value)

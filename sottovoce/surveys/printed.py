@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import exp
+from textwrap import fill
 
 from estimator.designs.document import epsilon_in_words, named
 from estimator.designs.linear import Ends, Figure
@@ -11,10 +12,9 @@ from sottovoce.table import percent, table
 
 def print_survey(survey: Survey, request: Request) -> None:
     """Print design, epsilon, non-response, figures, and what they mean."""
-    for design in survey.designs:
-        print(named(design))
-    print(f"{survey.designs[0].paper}")
-    print(epsilon_in_words(survey))
+    print(named(survey.designs))
+    print(_wrapped(survey.designs[0].paper))
+    print(_wrapped(epsilon_in_words(survey)))
     print(
         f"{survey.n} answers, {survey.blank} blank, {survey.refused} refused"
         + (f"; weighted, worth {survey.effective:.1f} unweighted ones" if survey.effective else "")
@@ -73,6 +73,10 @@ def _ends(ends: Ends | None) -> str:
     return "-" if ends is None else f"[{100 * ends[0]:.2f}, {100 * ends[1]:.2f}] %"
 
 
+def _wrapped(text: str) -> str:
+    return fill(text, 100, break_on_hyphens=False)
+
+
 def _p(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
@@ -80,7 +84,7 @@ def _p(value: float) -> str:
 def _print_words(figures: Sequence[Figure]) -> None:
     for figure in figures:
         if figure.verdict.words:
-            print(f"{figure.name}: {figure.verdict.words}")
+            print(_wrapped(f"{figure.name}: {figure.verdict.words}"))
 
 
 def _print_groups(survey: Survey, request: Request) -> None:
