@@ -193,8 +193,7 @@ def _mapped(scores: Floats, sample: Sample, level: float, method: Method) -> End
     if not np.all(top | np.isclose(scores, low)):
         return None
     share = float(sample.shares[top].sum())
-    variance = float(sample.covariance[np.ix_(top, top)].sum())
-    n = sample.kish if sample.whole or variance <= 0 else share * (1 - share) / variance
+    n = sample.effective(top)
     lower, upper = interval(share * n, n, _ITSELF, level=level, method=method)
     return float(low + (high - low) * lower), float(low + (high - low) * upper)
 

@@ -8,28 +8,19 @@ covariate is tested by the likelihood ratio: twice what the log-likelihood loses
 With the stochastic lie detector holders say yes with probability t, the same for all: then P(yes
 report) = a_i + (c_i + t) * share_i with a_i = 1 - p_i and c_i = -a_i, and t is fitted, too.
 Answers to a direct question, for which a_i = 0 and c_i = 1, may stand beside: they have no t.
-
-The likelihood need not be concave, so it is climbed from several places, with the gradient and
-the curvature written out; the climbing is scipy's (`trust-exact`). Where it has no top (a share
-of 0 or less everywhere, a covariate that splits yes from no), that is said instead of a large
-number.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, optimize, special, stats
+from scipy import stats
 
 from estimator.debias import Floats
 from estimator.designs.base import DesignError
+from estimator.designs.likelihood import Likelihood
 from estimator.designs.linear import Ends
 from estimator.uncertainty import normal_quantile
-
-_FLAT = 1e-6
-"""Curvature for each respondent below which there is no top."""
-_FAR = 15.0
-"""A logit beyond this, for standardised covariates, is on its way to infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +120,7 @@ def fit(
     *,
     level: float = 0.95,
     lying: Sequence[bool] | Floats | None = None,
+    times: Sequence[int] | Floats | None = None,
 ) -> Fit:
     """Fit the model with an intercept and these covariates.
 
@@ -140,16 +132,21 @@ def fit(
         level: Of the intervals.
         lying: Of which respondents the design allows for lies (1) and of which not (0); None
             where honesty is no part of the model.
+        times: How many respondents each entry stands for; one each, if None.
 
     Raises:
         DesignError: Covariates repeat each other, or the likelihood has no top.
     """
     own = np.zeros(len(yes)) if lying is None else np.asarray(lying, np.float64)
-    model = _Model(
-        np.asarray(yes, np.float64), np.asarray(a, np.float64), np.asarray(c, np.float64), own
+    often = np.ones(len(yes)) if times is None else np.asarray(times, np.float64)
+    model = Likelihood(
+        np.asarray(yes, np.float64),
+        np.asarray(a, np.float64),
+        np.asarray(c, np.float64),
+        own,
+        often,
     )
-    n = len(model.yes)
-    columns = np.column_stack([np.ones(n), *(term.columns for term in terms)])
+    columns = np.column_stack([np.ones(len(yes)), *(term.columns for term in terms)])
     size = columns.shape[1]
     if np.linalg.matrix_rank(columns) < size:
         raise DesignError("covariates repeat each other: one follows from the others")
@@ -175,7 +172,7 @@ def fit(
     honesty = None
     if model.extra:
         honesty = _coefficient("honesty", top[size], errors[size], level, 1.0)
-    return Fit(n, best, found, honesty, tests)
+    return Fit(int(often.sum()), best, found, honesty, tests)
 
 
 def _without(
@@ -202,117 +199,3 @@ def _coefficient(
     p_value = float(2 * stats.norm.sf(abs(estimate - null) / error))
     ends = (float(estimate - half), float(estimate + half))
     return Coefficient(label, float(estimate), float(error), ends, p_value)
-
-
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """The likelihood of reports `yes` with chances a + (c + honesty * lying) * expit(columns beta).
-
-    Parameters are beta and, if anybody may lie, honesty.
-    """
-
-    yes: Floats
-    a: Floats
-    c: Floats
-    lying: Floats
-
-    @property
-    def extra(self) -> int:
-        """How many parameters stand behind beta: 1 if honesty is one."""
-        return int(self.lying.any())
-
-    def top(self, columns: Floats, starts: Sequence[Floats] = ()) -> tuple[Floats, float]:
-        """Return the best parameters found, and their log-likelihood.
-
-        Columns are standardised for the climb: a year of birth and a 0/1 then curve alike.
-        """
-        unscale = _unscaling(columns, self.extra)
-        size = columns.shape[1]
-        scaled = columns @ unscale[:size, :size]
-        places = [*self._guesses(scaled), *(linalg.solve(unscale, start) for start in starts)]
-        climbs = [self._climb(scaled, place) for place in places]
-        found, lost = min(climbs, key=lambda climb: climb[1])
-        return unscale @ found, -lost
-
-    def _guesses(self, columns: Floats) -> list[Floats]:
-        """Return where to begin: at one share for all, and near the best straight line.
-
-        Of lies nothing is known beforehand: begin at one holder in ten and at four in ten.
-        """
-        guesses = []
-        for honesty in (0.9, 0.6)[: 1 + self.extra]:
-            gap = self.c + honesty * self.lying
-            above = self.yes - self.a
-            share = np.clip((gap * above).sum() / (gap**2).sum(), 0.1, 0.9)
-            line = linalg.lstsq(gap[:, None] * columns, above)[0] / (share * (1 - share))
-            level = np.zeros(columns.shape[1])
-            level[0] = special.logit(share)
-            sloped = np.clip(line, -3, 3)
-            sloped[0] = level[0]
-            own = [honesty] * self.extra
-            guesses += [np.append(level, own), np.append(sloped, own)]
-        return guesses
-
-    def _climb(self, columns: Floats, start: Floats) -> tuple[Floats, float]:
-        def lost(place: Floats) -> float:
-            return self._parts(place, columns)[0]
-
-        def gradient(place: Floats) -> Floats:
-            return self._parts(place, columns)[1]
-
-        def curvature(place: Floats) -> Floats:
-            return self._parts(place, columns)[2]
-
-        found = optimize.minimize(
-            lost,
-            np.ravel(start),
-            jac=gradient,
-            hess=curvature,
-            method="trust-exact",
-            options={"gtol": 1e-8 * len(self.yes), "maxiter": 200},
-        )
-        return np.asarray(found.x), float(found.fun)
-
-    def _parts(self, place: Floats, columns: Floats) -> tuple[float, Floats, Floats]:
-        """Return the negative log-likelihood, its gradient and its curvature."""
-        size = columns.shape[1]
-        share = special.expit(columns @ place[:size])
-        gap = self.c + (place[size] * self.lying if self.extra else 0.0)
-        chance = np.clip(self.a + gap * share, 1e-12, 1 - 1e-12)
-        first = (self.yes - chance) / (chance * (1 - chance))
-        second = self.yes / chance**2 + (1 - self.yes) / (1 - chance) ** 2
-        rise = share * (1 - share)
-        value = special.xlogy(self.yes, chance) + special.xlog1py(1 - self.yes, -chance)
-        slopes = (gap * rise)[:, None] * columns
-        bend = -first * gap * rise * (1 - 2 * share)
-        curvature = columns.T @ (bend[:, None] * columns)
-        if self.extra:
-            slopes = np.column_stack([slopes, self.lying * share])
-            joint = -columns.T @ (first * self.lying * rise)
-            curvature = np.block([[curvature, joint[:, None]], [joint[None, :], np.zeros((1, 1))]])
-        curvature += slopes.T @ (second[:, None] * slopes)
-        return -float(value.sum()), -slopes.T @ first, curvature
-
-    def covariance(self, place: Floats, columns: Floats) -> Floats:
-        """Return the inverse of the observed information."""
-        unscale = _unscaling(columns, self.extra)
-        size = columns.shape[1]
-        scaled = linalg.solve(unscale, place)
-        _, _, curvature = self._parts(scaled, columns @ unscale[:size, :size])
-        flattest = float(linalg.eigvalsh(curvature)[0]) / len(self.yes)
-        if flattest < _FLAT or np.abs(scaled).max() > _FAR:
-            raise DesignError(
-                "the likelihood has no top: shares are 0 or 1 for some covariates (as where an "
-                "estimate is below 0), or there are too few answers for so much noise; use fewer "
-                "covariates"
-            )
-        return np.asarray(unscale @ linalg.inv(curvature) @ unscale.T)
-
-
-def _unscaling(columns: Floats, extra: int) -> Floats:
-    """Return the matrix that standardises all columns but the first, which is 1."""
-    mean, spread = columns.mean(axis=0), columns.std(axis=0)
-    mean[0], spread[0] = 0.0, 1.0
-    matrix = np.diag(np.append(1 / spread, [1.0] * extra))
-    matrix[0, : len(mean)] -= mean / spread
-    return matrix

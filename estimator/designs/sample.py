@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from estimator.debias import Floats
 from estimator.errors import NoReports
@@ -40,29 +41,43 @@ class Sample:
         return cls(n, shares, (np.diag(shares) - np.outer(shares, shares)) / n, n, True)
 
     @classmethod
-    def of_rows(cls, reports: Sequence[int], weights: Sequence[float], kinds: int) -> "Sample":
+    def of_rows(
+        cls,
+        reports: Sequence[int],
+        weights: Sequence[float],
+        kinds: int,
+        times: Sequence[int] | None = None,
+    ) -> "Sample":
         """One report and one weight of each respondent.
 
         Args:
             reports: Their numbers in the order of the design's reports.
             weights: Above 0: how many people of the population each respondent stands for.
             kinds: How many reports there are.
+            times: How many respondents each entry stands for; one each, if None.
         """
-        if not len(reports):
-            raise NoReports("nobody answered: there is no estimate, which is not one of zero")
         weight = np.asarray(weights, np.float64)
+        often = np.ones(len(weight)) if times is None else np.asarray(times, np.float64)
+        if not often.sum():
+            raise NoReports("nobody answered: there is no estimate, which is not one of zero")
         if not np.all(np.isfinite(weight) & (weight > 0)):
             raise ValueError("weights must be finite and above 0")
         own = np.eye(kinds)[np.asarray(reports, np.int64)]
-        total = weight.sum()
-        shares = weight @ own / total
+        total = often @ weight
+        shares = (often * weight) @ own / total
         off = (own - shares) * (weight / total)[:, None]
-        kish = float(total**2 / (weight**2).sum())
-        return cls(len(weight), shares, off.T @ off, kish, False)
+        covariance = off.T @ (often[:, None] * off)
+        kish = float(total**2 / (often @ weight**2))
+        return cls(int(often.sum()), shares, covariance, kish, False)
 
-    def effective(self, report: int) -> float:
-        """Return how many unweighted respondents would give one report's share as exactly."""
-        share, variance = self.shares[report], self.covariance[report, report]
+    def effective(self, among: NDArray[np.bool_]) -> float:
+        """Return how many unweighted respondents would give the share of some reports as exactly.
+
+        Args:
+            among: Which reports.
+        """
+        share = float(self.shares[among].sum())
+        variance = float(self.covariance[np.ix_(among, among)].sum())
         if self.whole or variance <= 0:
             return self.kish
-        return float(share * (1 - share) / variance)
+        return share * (1 - share) / variance

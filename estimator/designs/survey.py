@@ -10,9 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 
-import numpy as np
-
-from estimator.debias import Floats
 from estimator.designs.agreement import Agreement, agreement
 from estimator.designs.answers import Answer, Reading, gather
 from estimator.designs.base import Design, DesignError, YesNo
@@ -141,13 +138,13 @@ def analyse(table: Table, request: Request) -> Survey:
             agreed = agreement(designs[0], _samples(answers, designs[0], ""))
     groups, differences, judged = _compared(answers, request)
     known = [size for size in sizes.values() if size]
-    weights = [answer.weight for answer in answers for _ in range(answer.count) if answer.weight]
+    weights = [(answer.weight, answer.count) for answer in answers if answer.weight]
     return Survey(
         designs,
         _number(answers),
         _number(a for a in everybody if a.report is None and not a.refused),
         _number(a for a in everybody if a.refused),
-        sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else None,
+        _kish(weights) if weights else None,
         finite,
         sum(known) if len(known) == len(names) else None,
         figures,
@@ -162,6 +159,10 @@ def analyse(table: Table, request: Request) -> Survey:
 
 def _number(answers: Iterable[Answer]) -> int:
     return sum(answer.count for answer in answers)
+
+
+def _kish(weights: Sequence[tuple[float, int]]) -> float:
+    return sum(w * n for w, n in weights) ** 2 / sum(w * w * n for w, n in weights)
 
 
 def _check(answers: Sequence[Answer], designs: Sequence[Design], request: Request) -> None:
@@ -196,8 +197,14 @@ def _samples(answers: Sequence[Answer], design: Design, name: str) -> tuple[Samp
             raise NoReports(f"nobody answered in sample {named}{f' of {name}' if name else ''}")
         kinds = len(design.reports(position))
         if any(answer.weight is not None for answer in own):
-            rows = [(a.report or 0, a.weight or 0.0) for a in own for _ in range(a.count)]
-            samples.append(Sample.of_rows([r for r, _ in rows], [w for _, w in rows], kinds))
+            samples.append(
+                Sample.of_rows(
+                    [answer.report or 0 for answer in own],
+                    [answer.weight or 0.0 for answer in own],
+                    kinds,
+                    [answer.count for answer in own],
+                )
+            )
         else:
             counts = [0] * kinds
             for answer in own:
@@ -261,32 +268,27 @@ def _compared(
 
 def _regression(answers: Sequence[Answer], request: Request) -> Fit:
     design = answers[0].design
-    repeats = [answer.count for answer in answers]
-
-    def spread(values: Sequence[float]) -> Floats:
-        return np.repeat(np.array(values, np.float64), repeats)
-
-    yes = spread([float(answer.report or 0) for answer in answers])
+    yes = [float(answer.report or 0) for answer in answers]
+    times = [answer.count for answer in answers]
     terms = [_term(name, answers, request) for name in request.covariates]
     if isinstance(design, StochasticLieDetector):
         no = [float((design.p1, design.p2)[answer.sample]) for answer in answers]
-        a = spread([1 - p for p in no])
-        c = spread([p - 1 for p in no])
-        return fit(yes, a, c, terms, level=request.level, lying=spread([1.0] * len(answers)))
-    if not isinstance(design, YesNo):
+        a, c = [1 - p for p in no], [p - 1 for p in no]
+        lying = [True] * len(answers)
+        return fit(yes, a, c, terms, level=request.level, lying=lying, times=times)
+    own = [answer.design for answer in answers if isinstance(answer.design, YesNo)]
+    if len(own) < len(answers):
         raise DesignError(
             f"there is no regression for {design.name}: it is for designs with two reports in "
             "which P(yes) = a + c * share, and for lie-detector"
         )
-    own = [answer.design for answer in answers]
-    a = spread([each.a for each in own if isinstance(each, YesNo)])
-    c = spread([each.c for each in own if isinstance(each, YesNo)])
-    return fit(yes, a, c, terms, level=request.level)
+    a, c = [each.a for each in own], [each.c for each in own]
+    return fit(yes, a, c, terms, level=request.level, times=times)
 
 
 def _term(name: str, answers: Sequence[Answer], request: Request) -> Term:
     place = request.reading.others.index(name)
-    values = [a.others[place] for a in answers for _ in range(a.count)]
+    values = [answer.others[place] for answer in answers]
     numbers = [_number_in(value) for value in values]
     if any(value is None for value in numbers):
         return category(name, values)

@@ -37,8 +37,10 @@ class Verdict:
         if self.border is None or self.probability is None:
             return ""
         side = "below 0" if self.border == 0 else "above 1"
-        whom = "nobody has it" if self.border == 0 else "everybody has it"
-        often = f"{often_in_words(self.probability)} if {whom} and all keep to the instructions"
+        often = (
+            f"{often_in_words(self.probability)} if the truth is {self.border} and all keep to "
+            "the instructions"
+        )
         if self.kind == "noise":
             return (
                 f"The estimate is {side}. That is noise: as far out or farther comes {often}. "

@@ -207,7 +207,11 @@ def test_counts_and_rows_give_the_same_regression():
     first, second = (
         survey(text, covariates=("sex",), others=("sex",)).fit for text in (counted, rows)
     )
-    assert first == second
+    assert first.n == second.n == 130
+    for one, other in zip(first.coefficients, second.coefficients, strict=True):
+        assert one.estimate == pytest.approx(other.estimate, abs=1e-6)
+        assert one.standard_error == pytest.approx(other.standard_error, rel=1e-6)
+    assert first.tests[0].chi_square == pytest.approx(second.tests[0].chi_square, abs=1e-7)
     assert [c.label for c in first.coefficients] == ["(intercept)", "sex: m"]
 
 

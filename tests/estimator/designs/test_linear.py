@@ -85,11 +85,19 @@ def test_weights_that_vary_widen_wilsons_interval_as_fewer_answers_would():
     reports = [1, 0] * 50
     even = Sample.of_rows(reports, [1.0] * 100, 2)
     odd = Sample.of_rows(reports, [1.0, 1.0, 5.0, 5.0] * 25, 2)
-    assert odd.kish < 75 and odd.effective(1) == pytest.approx(odd.kish)
+    assert odd.kish < 75 and odd.effective(np.array([False, True])) == pytest.approx(odd.kish)
     (narrow,), (wide,) = (estimate(WARNER, [Stratum((each,))]) for each in (even, odd))
     low, high = proportion_confint(odd.kish / 2, odd.kish, method="wilson")
     assert wide.interval == pytest.approx([2 * low - 0.5, 2 * high - 0.5])
     assert wide.interval[0] < narrow.interval[0]
+
+
+def test_an_entry_may_stand_for_several_respondents():
+    counted = Sample.of_rows([1, 0, 1], [2.0, 1.0, 3.0], 2, [3, 4, 1])
+    written = Sample.of_rows([1] * 3 + [0] * 4 + [1], [2.0] * 3 + [1.0] * 4 + [3.0], 2)
+    assert (counted.n, counted.kish) == (written.n, pytest.approx(written.kish))
+    assert np.allclose(counted.shares, written.shares)
+    assert np.allclose(counted.covariance, written.covariance)
 
 
 @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
