@@ -7,23 +7,19 @@ reports, and never a no; they are counted apart. Rows of one `respondent` are on
 must not say two things.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from estimator.designs.base import Design, DesignError
 from estimator.designs.catalogue import design as make
 from estimator.designs.catalogue import parameters
+from estimator.designs.row import BLANK, report_given, reports_counted, sample_of, weight_of
 from estimator.designs.several_answers import SeveralAnswers
 from estimator.designs.table import BadRows, Row, Table
 from estimator.errors import DocumentError
 
-BLANK = ("", "blank", "missing", "na", "n/a")
-"""Answers that say that nothing was said."""
-REFUSED = ("refused", "refusal")
-"""Answers that say that nothing is going to be said."""
-_CODES = {"1": "yes", "true": "yes", "y": "yes", "0": "no", "false": "no", "n": "no"}
 _ALL = ""
+"""The stratum of surveys without strata."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ def _answers_of(row: Row, design: Design, reading: Reading, wide: bool) -> list[
     """Return one answer, or of a row with a count for each report one for each."""
     rules: list[str] = []
     fields = row.fields
-    sample = _sample(fields.get("sample"), design, rules)
+    sample = sample_of(fields.get("sample"), design, rules)
     stratum = fields.get("stratum", _ALL)
     if "stratum" in fields and not stratum:
         rules.append("stratum must not be blank")
@@ -154,14 +150,14 @@ def _answers_of(row: Row, design: Design, reading: Reading, wide: bool) -> list[
     if "respondent" in fields and not respondent:
         rules.append("respondent must not be blank")
     if wide:
-        said = _said_wide(fields, design, sample, rules)
+        said = reports_counted(fields, design, sample, rules)
     else:
-        said = _said(fields, design, sample, reading, rules)
+        said = report_given(fields, design, sample, reading.answer, reading.one, rules)
     others = tuple(fields[name] for name in reading.others)
     weight = None
     if any(report is not None for report, _, _ in said):
         # Of who did not answer nothing else need be known.
-        weight = _weight(fields, rules)
+        weight = weight_of(fields, rules)
         rules += [
             f"{name} must not be blank"
             for name, value in zip(reading.others, others, strict=True)
@@ -186,51 +182,12 @@ def _answers_of(row: Row, design: Design, reading: Reading, wide: bool) -> list[
     ]
 
 
-_Said = tuple[int | None, bool, int]
-"""Number of the report, whether it is a refusal, and how many respondents."""
-
-
-def _said(
-    fields: Mapping[str, str], design: Design, sample: int, reading: Reading, rules: list[str]
-) -> list[_Said]:
-    count = 1
-    if "count" in fields:
-        count = _count("count", fields["count"], rules)
-    word = fields[reading.answer].casefold()
-    reports = [report.casefold() for report in design.reports(sample)]
-    word = _decoded(word, reports, reading.one)
-    if word in reports:
-        return [(reports.index(word), False, count)]
-    if word in REFUSED or word in BLANK:
-        return [(None, word in REFUSED, count)]
-    if word in ("0", "1") and reading.one is None and len(reports) == 2:
-        rules.append(
-            f"{reading.answer} is a code: say which of {' and '.join(reports)} 1 means (--one)"
-        )
-    else:
-        rules.append(
-            f"{reading.answer} must be one of {', '.join(design.reports(sample))}, "
-            "blank, or refused"
-        )
-    return []
-
-
-def _decoded(word: str, reports: Sequence[str], one: str | None) -> str:
-    """Return a report for a code; other words as they are."""
-    if one is not None and len(reports) == 2:
-        if one.casefold() not in reports:
-            raise DesignError(f"one must be {' or '.join(reports)}, got {one!r}")
-        other = reports[1 - reports.index(one.casefold())]
-        return {"1": one.casefold(), "0": other}.get(word, word)
-    return _CODES.get(word, word) if list(reports) == ["no", "yes"] else word
-
-
 def _check_wide(table: Table, reading: Reading, varied: Sequence[str]) -> None:
     """Raise DocumentError for a column of counts that nobody would count."""
     known = {"sample", "stratum", "weight", "blank", "refused", *reading.others, *varied}
-    # Parameters do not change what the reports are called.
-    own = {name: table.rows[0].fields[name] for name in varied if table.rows}
-    design = make(reading.name, {**reading.given, **own})
+    design = _any_design(table, reading, varied)
+    if design is None:
+        return
     for number in range(len(design.samples)):
         known |= {report.casefold() for report in design.reports(number)}
     reports = sorted({r for n in range(len(design.samples)) for r in design.reports(n)})
@@ -250,53 +207,19 @@ def _check_wide(table: Table, reading: Reading, varied: Sequence[str]) -> None:
         )
 
 
-def _said_wide(
-    fields: Mapping[str, str], design: Design, sample: int, rules: list[str]
-) -> list[_Said]:
-    named = {name.casefold(): text for name, text in fields.items()}
-    reports = [report.casefold() for report in design.reports(sample)]
-    said: list[_Said] = [
-        (position, False, _count(report, named[report], rules))
-        for position, report in enumerate(reports)
-    ]
-    for word in ("blank", "refused"):
-        if named.get(word):
-            said.append((None, word == "refused", _count(word, named[word], rules)))
-    for other in range(len(design.samples)):
-        for report in map(str.casefold, design.reports(other)):
-            if report not in reports and named[report] not in ("", "0"):
-                rules.append(f"{report} is no report of sample {design.samples[sample]}")
-    return said
+def _any_design(table: Table, reading: Reading, varied: Sequence[str]) -> Design | None:
+    """Return the design of some row: parameters do not change what its reports are called.
 
-
-def _count(name: str, text: str, rules: list[str]) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    rules.append(f"{name} must be a whole number, 0 or more")
-    return 0
-
-
-def _weight(fields: Mapping[str, str], rules: list[str]) -> float | None:
-    if "weight" not in fields:
-        return None
-    try:
-        weight = float(fields["weight"])
-    except ValueError:
-        weight = math.nan
-    if not (math.isfinite(weight) and weight > 0):
-        rules.append("weight must be a number above 0")
-    return weight
-
-
-def _sample(text: str | None, design: Design, rules: list[str]) -> int:
-    if len(design.samples) == 1:
-        return 0
-    if text is None:
-        raise DocumentError("columns", "must include 'sample'", f"none for {design.name}")
-    if text.casefold() not in design.samples:
-        rules.append(f"sample must be one of {', '.join(design.samples)}")
-        return 0
-    return design.samples.index(text.casefold())
+    None if all rows break its rules, and are going to be named for it.
+    """
+    if not varied:
+        return make(reading.name, reading.given)
+    for row in table.rows:
+        try:
+            return make(reading.name, {**reading.given, **{n: row.fields[n] for n in varied}})
+        except DesignError:
+            continue
+    return None
 
 
 def _merged(answers: Sequence[Answer]) -> tuple[list[Answer], list[str]]:

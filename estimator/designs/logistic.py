@@ -113,7 +113,7 @@ def number(name: str, values: Sequence[float]) -> Term:
 
 
 def fit(
-    yes: Sequence[int] | Floats,
+    yes: Sequence[float] | Floats,
     a: Sequence[float] | Floats,
     c: Sequence[float] | Floats,
     terms: Sequence[Term],

@@ -5,7 +5,6 @@ such a column, weights where there are weights. What does not go together is ref
 reason.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -15,9 +14,9 @@ from estimator.designs.answers import Answer, Reading, gather
 from estimator.designs.base import Design, DesignError, YesNo
 from estimator.designs.cells import Cell, estimate_cells
 from estimator.designs.difference import Difference, Homogeneity, difference, homogeneity
-from estimator.designs.lie_detector import StochasticLieDetector
+from estimator.designs.explained import regression
 from estimator.designs.linear import Divisor, Figure, Stratum, estimate
-from estimator.designs.logistic import Fit, Term, category, fit, number
+from estimator.designs.logistic import Fit
 from estimator.designs.sample import Sample
 from estimator.designs.table import Table
 from estimator.errors import DocumentError, NoReports
@@ -153,7 +152,7 @@ def analyse(table: Table, request: Request) -> Survey:
         groups,
         differences,
         judged,
-        _regression(answers, request) if request.covariates else None,
+        _explained(answers, request),
     )
 
 
@@ -266,41 +265,11 @@ def _compared(
     return tuple(groups), differences, homogeneity(first)
 
 
-def _regression(answers: Sequence[Answer], request: Request) -> Fit:
-    design = answers[0].design
-    yes = [float(answer.report or 0) for answer in answers]
-    times = [answer.count for answer in answers]
-    terms = [_term(name, answers, request) for name in request.covariates]
-    if isinstance(design, StochasticLieDetector):
-        no = [float((design.p1, design.p2)[answer.sample]) for answer in answers]
-        a, c = [1 - p for p in no], [p - 1 for p in no]
-        lying = [True] * len(answers)
-        return fit(yes, a, c, terms, level=request.level, lying=lying, times=times)
-    own = [answer.design for answer in answers if isinstance(answer.design, YesNo)]
-    if len(own) < len(answers):
-        raise DesignError(
-            f"there is no regression for {design.name}: it is for designs with two reports in "
-            "which P(yes) = a + c * share, and for lie-detector"
-        )
-    a, c = [each.a for each in own], [each.c for each in own]
-    return fit(yes, a, c, terms, level=request.level, times=times)
-
-
-def _term(name: str, answers: Sequence[Answer], request: Request) -> Term:
-    place = request.reading.others.index(name)
-    values = [answer.others[place] for answer in answers]
-    numbers = [_number_in(value) for value in values]
-    if any(value is None for value in numbers):
-        return category(name, values)
-    return number(name, [value for value in numbers if value is not None])
-
-
-def _number_in(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
+def _explained(answers: Sequence[Answer], request: Request) -> Fit | None:
+    if not request.covariates:
         return None
-    return value if math.isfinite(value) else None
+    places = [request.reading.others.index(name) for name in request.covariates]
+    return regression(answers, request.covariates, places, request.level)
 
 
 def parameters_of(design: Design) -> dict[str, object]:

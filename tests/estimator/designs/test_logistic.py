@@ -153,11 +153,11 @@ def test_a_difference_joins_both_groups_errors():
 
 @pytest.mark.slow
 def test_intervals_cover_and_tests_keep_their_level():
-    # 600 surveys of 1,000 with a slope and no effect of sex: 95 % of intervals hold the truth,
-    # 5 % of tests are below 0.05. Within 5 standard errors of 600 binomial draws (false alarm
+    # 400 surveys of 1,000 with a slope and no effect of sex: 95 % of intervals hold the truth,
+    # 5 % of tests are below 0.05. Within 5 standard errors of 400 binomial draws (false alarm
     # below 1e-6 each), and 1 point for the chi-square and normal laws being limits.
     random = np.random.default_rng(9)
-    beta, surveys = (-0.4, 0.7, 0.0), 600
+    beta, surveys = (-0.4, 0.7, 0.0), 400
     covered, false, true = np.zeros(3), 0, 0
     for _ in range(surveys):
         found = fitted(*survey(random, 1000, beta))
@@ -173,10 +173,10 @@ def test_intervals_cover_and_tests_keep_their_level():
 
 @pytest.mark.slow
 def test_differences_between_equal_groups_are_found_as_seldom_as_stated():
-    # 5 % of 4,000, within 5 binomial standard errors and 1 point (false alarm below 1e-6).
+    # 5 % of 2,000, within 5 binomial standard errors and 1 point (false alarm below 1e-6).
     random = np.random.default_rng(10)
     found, held = 0, 0
-    for _ in range(4000):
+    for _ in range(2000):
         counts = [int(random.binomial(400, WARNER.a + WARNER.c * 0.3)) for _ in "fm"]
         women, men = (
             estimate(WARNER, [Stratum((Sample.of_counts([400 - yes, yes]),))])[0] for yes in counts
@@ -184,6 +184,6 @@ def test_differences_between_equal_groups_are_found_as_seldom_as_stated():
         own = difference(men, women)
         found += own.p_value < 0.05
         held += own.interval[0] <= 0 <= own.interval[1]
-    margin = 5 * np.sqrt(0.05 * 0.95 / 4000) + 0.01
-    assert abs(found / 4000 - 0.05) < margin
-    assert abs(held / 4000 - 0.95) < margin
+    margin = 5 * np.sqrt(0.05 * 0.95 / 2000) + 0.01
+    assert abs(found / 2000 - 0.05) < margin
+    assert abs(held / 2000 - 0.95) < margin

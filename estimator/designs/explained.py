@@ -1,0 +1,61 @@
+"""Which regression explains the answers of a survey: by design, and by what its columns hold."""
+
+import math
+from collections.abc import Sequence
+
+from estimator.designs.answers import Answer
+from estimator.designs.base import DesignError, YesNo
+from estimator.designs.lie_detector import StochasticLieDetector
+from estimator.designs.logistic import Fit, Term, category, fit, number
+
+
+def regression(
+    answers: Sequence[Answer], names: Sequence[str], places: Sequence[int], level: float
+) -> Fit:
+    """Fit the answers of one survey.
+
+    Args:
+        answers: Without blanks and refusals.
+        names: Of the covariates.
+        places: Where they stand among each answer's further columns.
+        level: Of the intervals.
+
+    Raises:
+        DesignError: There is no regression for the design, or no top of the likelihood.
+    """
+    design = answers[0].design
+    yes = [float(answer.report or 0) for answer in answers]
+    times = [answer.count for answer in answers]
+    terms = [
+        _term(name, [answer.others[place] for answer in answers])
+        for name, place in zip(names, places, strict=True)
+    ]
+    if isinstance(design, StochasticLieDetector):
+        no = [float((design.p1, design.p2)[answer.sample]) for answer in answers]
+        a, c = [1 - p for p in no], [p - 1 for p in no]
+        lying = [True] * len(answers)
+        return fit(yes, a, c, terms, level=level, lying=lying, times=times)
+    own = [answer.design for answer in answers if isinstance(answer.design, YesNo)]
+    if len(own) < len(answers):
+        raise DesignError(
+            f"there is no regression for {design.name}: it is for designs with two reports in "
+            "which P(yes) = a + c * share, and for lie-detector"
+        )
+    a, c = [each.a for each in own], [each.c for each in own]
+    return fit(yes, a, c, terms, level=level, times=times)
+
+
+def _term(name: str, values: Sequence[str]) -> Term:
+    """Return a covariate: a number if all its values are, else categories."""
+    numbers = [_number_in(value) for value in values]
+    if any(value is None for value in numbers):
+        return category(name, values)
+    return number(name, [value for value in numbers if value is not None])
+
+
+def _number_in(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
