@@ -27,7 +27,7 @@ ROW = (
     "p_value",
     "verdict",
 )
-"""Columns of `rows`."""
+"""Columns of `rows`. The p_value of an estimate is that of one as far outside 0..1, if it is."""
 _CELLS_NAMED = 6
 
 

@@ -172,6 +172,8 @@ def _check(answers: Sequence[Answer], designs: Sequence[Design], request: Reques
         "several parameters (cells) and strata": len(designs) > 1 and stratified,
         "several parameters (cells) and a finite population": len(designs) > 1
         and request.population is not None,
+        "several parameters (cells) and Clopper and Pearson's intervals": len(designs) > 1
+        and request.method != "wilson",
         "strata and a population without strata": stratified and request.population is not None,
         "groups to compare and strata": request.by is not None and stratified,
         "covariates and weights": bool(request.covariates) and weighted,

@@ -97,6 +97,16 @@ def test_a_misfit_and_contradicting_cells_are_said_aloud(capsys):
     assert "The cells contradict each other" in capsys.readouterr().out
 
 
+def test_an_epsilon_that_depends_on_the_harmless_question_is_stated_at_its_rate(capsys):
+    # l1 = 0.7 * 0.2 + 0.3 * 0.5 = 0.29, l2 = 0.3 * 0.2 + 0.7 * 0.5 = 0.41: share 0.2, rate 0.5,
+    # and epsilon ln((0.7 + 0.15) / 0.15).
+    given = ("--design", "unrelated-unknown", "--p1", "0.7", "--p2", "0.3")
+    assert run("sample,yes,no\n1,29,71\n2,41,59\n", *given) == 0
+    shown = capsys.readouterr().out
+    assert "at the estimated one it is 1.7346" in " ".join(shown.split())
+    assert re.search(r"share +20.00 %", shown) and re.search(r"innocuous +50.00 %", shown)
+
+
 def test_weights_say_what_they_cost(capsys):
     rows = "answer,weight\n" + "yes,1\nno,4\n" * 20
     assert run(rows, *WARNER) == 0

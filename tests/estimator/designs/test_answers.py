@@ -169,6 +169,8 @@ def test_what_does_not_go_together_is_refused():
         survey(cells, given={})
     with pytest.raises(DesignError, match="cells\\) and a finite population"):
         survey("p,yes,no\n0.7,60,40\n0.8,50,50\n", given={}, population=900)
+    with pytest.raises(DesignError, match="cells\\) and Clopper"):
+        survey("p,yes,no\n0.7,60,40\n0.8,50,50\n", given={}, method="clopper_pearson")
     with pytest.raises(DesignError, match="one set of parameters"):
         survey("p1,p2,sample,yes,no\n0,1,1,6,4\n0,1,2,5,5\n0,0.9,1,6,4\n0,0.9,2,6,4\n",
                "lie-detector", {})  # fmt: skip
