@@ -11,9 +11,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
-Kind = Literal[
-    "coins", "die", "dice", "ten_sided", "slips", "cards", "birth_months", "birth_days"
-]
+Kind = Literal["coins", "die", "dice", "ten_sided", "slips", "cards", "birth_months", "birth_days"]
 """What is thrown, drawn or remembered; its words stand under this name."""
 
 Values = tuple[int, ...]

@@ -10,6 +10,7 @@ ACTS: dict[str, str] = {
     "check": "check the file of a survey: epsilon, odds, deniability, errors",
     "invite": "make links that are good for one answer each",
     "estimate": "what the answers of a survey on paper or in interviews say",
+    "cards": "print a question for paper: instructions, answer cards, slips, tally sheet",
 }
 """Each is a module in `sottovoce/surveys/`."""
 

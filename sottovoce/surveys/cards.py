@@ -1,0 +1,106 @@
+"""Print a question for paper: instruction sheets, answer cards, slips and a tally sheet.
+
+The device is the simplest one (coins, dice, numbered slips) whose probabilities are exactly those
+of the design; where there is none, the nearest, and then the design printed is the device's. With
+--survey the questions of a browser survey, by devices of the same odds or of a little less epsilon.
+"""
+
+import argparse
+from pathlib import Path
+
+from client_sdk.survey import load_survey
+from sottovoce.surveys import design_options
+from sottovoce.surveys.paper import html, mixed, pdf, sheet
+from sottovoce.surveys.paper.procedure import Procedure, procedure
+from sottovoce.surveys.paper.words import languages, words_of
+
+EPILOG = """\
+examples:
+  sottovoce survey cards --design warner --p 0.7 --question "Have you ever ...?" --out sheet.pdf
+  sottovoce survey cards --design two-coins --question "Have you ever ...?" --out sheet.html
+  sottovoce survey cards --design forced --forced-yes 1/6 --forced-no 1/12 --device dice \\
+      --question "Have you ever ...?" --out sheet.pdf --paper letter
+  sottovoce survey cards --design crosswise --p 0.25 --question "I have ..." --out sheet.pdf
+  sottovoce survey cards --survey habits.toml --language ar --out sheet.pdf
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    design_options.add_arguments(parser)
+    asked = parser.add_argument_group("what is asked")
+    asked.add_argument("--question", metavar="TEXT", help="as printed; of statements a statement")
+    asked.add_argument("--opposite", default="", metavar="TEXT", help="of warner: statement B")
+    asked.add_argument(
+        "--harmless", default="", metavar="TEXT", help="second question of known rate (a birthday)"
+    )
+    asked.add_argument(
+        "--item", action="append", default=[], metavar="TEXT", help="of item-count; once for each"
+    )
+    asked.add_argument(
+        "--survey", type=Path, metavar="SURVEY.toml", help="all questions of a browser survey"
+    )
+    shown = parser.add_argument_group("what is printed")
+    shown.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="ends with .html or .pdf"
+    )
+    shown.add_argument("--language", choices=languages(), help="(en; of a survey, its first)")
+    shown.add_argument("--copies", type=int, default=8, metavar="N", help="answer cards (8)")
+    shown.add_argument("--paper", choices=list(pdf.SIZES), default="a4", help="of a PDF (a4)")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.out.suffix not in (".html", ".pdf"):
+        raise ValueError(f"--out must end with .html or .pdf, got {args.out}")
+    if args.survey is None:
+        asked, language = [_own(args)], args.language or languages()[0]
+    else:
+        _refuse_own(args)
+        survey = load_survey(args.survey)
+        language = args.language or next(
+            (tag for tag in survey.languages if tag in languages()), survey.languages[0]
+        )
+        asked = mixed.procedures(survey, language, design_options.devices_of(args))
+    document = sheet.document(asked, words_of(language), copies=args.copies)
+    if args.out.suffix == ".html":
+        args.out.write_text(html.page_of(document), "utf-8")
+    else:
+        args.out.write_bytes(pdf.pdf_of(document, args.paper))
+    for each in asked:
+        print(_told(each))
+    print(f"wrote {args.out}")
+    return 0
+
+
+def _own(args: argparse.Namespace) -> Procedure:
+    if args.question is None:
+        raise ValueError("--question must be given, or --survey")
+    if args.design == "item-count" and args.items is None:
+        args.items = str(len(args.item))
+    return procedure(
+        design_options.wished(args),
+        args.question,
+        devices=design_options.devices_of(args),
+        opposite=args.opposite,
+        harmless=args.harmless,
+        items=args.item,
+    )
+
+
+def _refuse_own(args: argparse.Namespace) -> None:
+    own = {"design", "question", "opposite", "harmless", "item", "epsilon"}
+    given = set(design_options.given(args)) | {name for name in own if getattr(args, name)}
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given))
+        raise ValueError(f"--survey says what is asked: leave out {names}")
+
+
+def _told(asked: Procedure) -> str:
+    english = words_of("en")
+    parts = [asked.design.name, sheet.parameters(asked.design)]
+    devices = dict.fromkeys(english.of(split.device, "need") for split in asked.choice.splits)
+    parts += devices
+    parts.append(f"epsilon {sheet.epsilon(asked, english)}")
+    if asked.wished is not None:
+        parts.append(f"wished for {sheet.parameters(asked.wished)}")
+    return (f"{asked.name}: " if asked.name else "") + ", ".join(part for part in parts if part)

@@ -1,0 +1,72 @@
+"""What comes out of 100 people: in words, and as 100 dots."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from estimator.designs.base import Design
+from estimator.designs.several_answers import SeveralAnswers
+from sottovoce.surveys.paper.procedure import Procedure
+from sottovoce.surveys.paper.words import Words
+
+DOTS = 100
+
+
+def odds(asked: Procedure, words: Words, sample: int) -> list[dict[str, Any]]:
+    """Return for each truth who answers what, of 100 people; nothing where no formula says it."""
+    design = asked.design
+    matrix = design.matrix(sample)
+    if matrix is None:
+        return []
+    reports = [label(asked, words, name) for name in design.reports(sample)]
+    truths = [truth(asked, words, name) for name in design.truths]
+    several = isinstance(design, SeveralAnswers)
+    rows = []
+    for place in range(len(truths)) if several else reversed(range(len(truths))):
+        chances = matrix[place]
+        own = place if several else 1
+        cells = [
+            words.say("odds_line", number=words.of_100(chance), answer=report)
+            for chance, report in zip(chances, reports, strict=True)
+            if chance
+        ]
+        if not several:
+            cells.reverse()
+        told = words.texts["comma"].join(cells)
+        rows.append(
+            {
+                "text": words.say("odds_of", true=truths[place], list=told),
+                "dots": round(DOTS * chances[own]),
+            }
+        )
+    return rows
+
+
+def label(asked: Procedure, words: Words, report: str) -> str:
+    """Return how a report is said."""
+    if asked.each:
+        return words.texts["ticked" if report == "yes" else "not_ticked"]
+    return asked.labels.get(report) or words.report(report)
+
+
+def truth(asked: Procedure, words: Words, name: str) -> str:
+    """Return how a truth is said."""
+    return asked.labels.get(name) or words.report(name)
+
+
+def certain(design: Design, sample: int) -> Sequence[tuple[str, str]]:
+    """Return reports that only one truth can send, with it; not where no formula says it."""
+    matrix = design.matrix(sample)
+    if matrix is None:
+        return ()
+    found = []
+    for place, report in enumerate(design.reports(sample)):
+        possible = [t for t, row in zip(design.truths, matrix, strict=True) if row[place]]
+        if len(possible) == 1:
+            found.append((report, possible[0]))
+    return found
+
+
+def fraction(chance: Fraction) -> str:
+    """Return an exact probability as text."""
+    return f"{chance.numerator}/{chance.denominator}"
