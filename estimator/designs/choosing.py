@@ -1,4 +1,4 @@
-"""Devices for a design, or for an epsilon: which one people are handed, and what it makes of both."""
+"""Which device people are handed for a design or an epsilon, and what it makes of both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Chance devices for people: coins, dice, cards, slips and birthdays, and their exact probabilities.
+"""Chance devices for people: coins, dice, cards, slips, birthdays, and their probabilities.
 
 A survey on paper has no other probabilities than those of the things that people hold in their
 hands. So a design's parameters are those of its device: what was wished for is only a direction.
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Literal
 
 Kind = Literal["coins", "die", "dice", "ten_sided", "slips", "cards", "birth_months", "birth_days"]
@@ -269,7 +269,7 @@ def _parts(device: Device, counts: tuple[int, ...]) -> tuple[Values, ...] | None
     """Return values for each part with exactly so many cases, in as few ranges as can be."""
     if device.even:
         ends = (0, *accumulate(counts))
-        return tuple(device.values[a:b] for a, b in zip(ends, ends[1:], strict=False))
+        return tuple(device.values[a:b] for a, b in pairwise(ends))
     if not device.exact:
         ends = (0, *accumulate(device.weights))
         if len(counts) != 2 or counts[0] not in ends:

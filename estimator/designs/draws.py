@@ -79,7 +79,7 @@ def draws(design: Design) -> tuple[Draw, ...]:
         case UnrelatedUnknown(p1, p2):
             return tuple(_draw({SENSITIVE: p, HARMLESS: 1 - p}) for p in (p1, p2))
         case Kuk(red_if_yes, red_if_no):
-            black, red = map(Order, ("say", "say"), design.reports())
+            black, red = (Order("say", report) for report in design.reports())
             return tuple(_draw({red: p, black: 1 - p}) for p in (red_if_yes, red_if_no))
         case Crosswise(p) | Triangular(p):
             return (_draw({HOLDS: p, FAILS: 1 - p}),)
@@ -106,7 +106,7 @@ def realised(design: Design, splits: Sequence[Split]) -> Design:
             return ForcedResponse(*(_say(chances[0], report) for report in ("yes", "no")))
         case TwoCoins():
             yes, no = (_say(chances[0], report) for report in ("yes", "no"))
-            return TwoCoins(1 - yes - no, yes / (yes + no) if yes + no else design.yes)
+            return TwoCoins(1 - yes - no, yes / (yes + no) if yes + no else design.second)
         case Mangat():
             return Mangat(chances[0].get(TRUTH, Fraction(0)))
         case StochasticLieDetector():
@@ -151,7 +151,7 @@ def _several(design: SeveralAnswers) -> Draw:
     """Return the draw of a matrix in which a wrong report is as likely from every other truth."""
     matrix, reports = design.response, design.reports()
     said = [matrix[int(j == 0)][j] for j in range(len(reports))]
-    truth = 1 - sum(said)
+    truth = 1 - sum(said, Fraction(0))
     for i, row in enumerate(matrix):
         for j, chance in enumerate(row):
             if chance != said[j] + (truth if i == j else 0) or truth < 0:

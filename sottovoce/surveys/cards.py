@@ -7,20 +7,21 @@ of the design; where there is none, the nearest, and then the design printed is 
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from client_sdk.survey import load_survey
 from sottovoce.surveys import design_options
-from sottovoce.surveys.paper import html, mixed, pdf, sheet
-from sottovoce.surveys.paper.procedure import Procedure, procedure
-from sottovoce.surveys.paper.words import languages, words_of
+
+if TYPE_CHECKING:
+    from sottovoce.surveys.paper.procedure import Procedure
 
 EPILOG = """\
 examples:
   sottovoce survey cards --design warner --p 0.7 --question "Have you ever ...?" --out sheet.pdf
   sottovoce survey cards --design two-coins --question "Have you ever ...?" --out sheet.html
   sottovoce survey cards --design forced --forced-yes 1/6 --forced-no 1/12 --device dice \\
-      --question "Have you ever ...?" --out sheet.pdf --paper letter
-  sottovoce survey cards --design crosswise --p 0.25 --question "I have ..." --out sheet.pdf
+    --question "Have you ever ...?" --out sheet.pdf --paper letter
+  sottovoce survey cards --design warner --epsilon 1 --question "Have you ...?" --out sheet.pdf
+  sottovoce survey cards --design crosswise --p 1/4 --question "I have ..." --out sheet.pdf
   sottovoce survey cards --survey habits.toml --language ar --out sheet.pdf
 """
 
@@ -44,23 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="ends with .html or .pdf"
     )
-    shown.add_argument("--language", choices=languages(), help="(en; of a survey, its first)")
+    shown.add_argument("--language", metavar="TAG", help="en, de, ar (en; of a survey, its first)")
     shown.add_argument("--copies", type=int, default=8, metavar="N", help="answer cards (8)")
-    shown.add_argument("--paper", choices=list(pdf.SIZES), default="a4", help="of a PDF (a4)")
+    shown.add_argument(
+        "--paper", choices=("a4", "letter"), default="a4", help="of a PDF (a4); HTML prints on both"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    from sottovoce.surveys.paper import html, pdf, sheet
+    from sottovoce.surveys.paper.words import words_of
+
     if args.out.suffix not in (".html", ".pdf"):
         raise ValueError(f"--out must end with .html or .pdf, got {args.out}")
-    if args.survey is None:
-        asked, language = [_own(args)], args.language or languages()[0]
-    else:
-        _refuse_own(args)
-        survey = load_survey(args.survey)
-        language = args.language or next(
-            (tag for tag in survey.languages if tag in languages()), survey.languages[0]
-        )
-        asked = mixed.procedures(survey, language, design_options.devices_of(args))
+    asked, language = _asked(args)
     document = sheet.document(asked, words_of(language), copies=args.copies)
     if args.out.suffix == ".html":
         args.out.write_text(html.page_of(document), "utf-8")
@@ -72,7 +70,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _own(args: argparse.Namespace) -> Procedure:
+def _asked(args: argparse.Namespace) -> "tuple[list[Procedure], str]":
+    """Return the questions, and the language to print them in."""
+    from client_sdk.survey import load_survey
+    from sottovoce.surveys.paper import mixed
+    from sottovoce.surveys.paper.words import languages
+
+    if args.survey is None:
+        return [_own(args)], args.language or languages()[0]
+    _refuse_own(args)
+    survey = load_survey(args.survey)
+    language = args.language or survey.languages[0]
+    return mixed.procedures(survey, language, design_options.devices_of(args)), language
+
+
+def _own(args: argparse.Namespace) -> "Procedure":
+    from sottovoce.surveys.paper.procedure import procedure
+
     if args.question is None:
         raise ValueError("--question must be given, or --survey")
     if args.design == "item-count" and args.items is None:
@@ -88,18 +102,20 @@ def _own(args: argparse.Namespace) -> Procedure:
 
 
 def _refuse_own(args: argparse.Namespace) -> None:
-    own = {"design", "question", "opposite", "harmless", "item", "epsilon"}
-    given = set(design_options.given(args)) | {name for name in own if getattr(args, name)}
-    if given:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(given))
+    own = ("design", "question", "opposite", "harmless", "item", "epsilon")
+    found = [*design_options.given(args), *(name for name in own if getattr(args, name))]
+    if found:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in found)
         raise ValueError(f"--survey says what is asked: leave out {names}")
 
 
-def _told(asked: Procedure) -> str:
+def _told(asked: "Procedure") -> str:
+    from sottovoce.surveys.paper import sheet
+    from sottovoce.surveys.paper.words import words_of
+
     english = words_of("en")
     parts = [asked.design.name, sheet.parameters(asked.design)]
-    devices = dict.fromkeys(english.of(split.device, "need") for split in asked.choice.splits)
-    parts += devices
+    parts += dict.fromkeys(english.of(split.device, "need") for split in asked.choice.splits)
     parts.append(f"epsilon {sheet.epsilon(asked, english)}")
     if asked.wished is not None:
         parts.append(f"wished for {sheet.parameters(asked.wished)}")

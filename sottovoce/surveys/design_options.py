@@ -1,86 +1,115 @@
-"""Options by which a paper design is named: its parameters, or an epsilon and a device."""
+"""Options by which a paper design is named: its parameters, or an epsilon, and a device.
+
+What computes is imported when it is needed: other acts of `sottovoce survey` do without numpy.
+"""
 
 import argparse
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from estimator.designs.base import Design, DesignError, exact
-from estimator.designs.catalogue import CATALOGUE, all_parameters, design, parameters
-from estimator.designs.choosing import Choice, for_epsilon, usual
-from estimator.designs.devices import CHOICES, Device
-from estimator.designs.draws import family
+if TYPE_CHECKING:
+    from estimator.designs.base import Design
+    from estimator.designs.choosing import Choice
+    from estimator.designs.devices import Device
 
-_HELP = {
-    "p": "P(the sensitive question or statement); of crosswise and triangular the rate of the "
-    "harmless statement",
-    "q": "of unrelated: rate of yes to the harmless question",
-    "answers": "of matrix: names, with commas",
-    "matrix": "of matrix: P(report | truth), rows with ';' between them",
-    "items": "of item-count: number of harmless statements",
-    "truth": "P(the truth is asked for)",
+PARAMETERS = {
+    "p": "chance of the sensitive question; crosswise, triangular: share of yes to the other",
+    "q": "unrelated: share of yes to the harmless question",
+    "p1": "chance of the sensitive question in sample 1",
+    "p2": "chance of the sensitive question in sample 2",
+    "truth": "forced, two-coins, matrix: chance of being asked for the truth",
+    "second": "two-coins: chance that the second coin says yes",
+    "forced_yes": "forced: chance of the order to say yes",
+    "forced_no": "forced: chance of the order to say no",
+    "yes_if_forced": "forced, with --truth: chance of yes among the orders",
+    "red_if_yes": "kuk: share of red slips in the bag of those who hold it",
+    "red_if_no": "kuk: share of red slips in the other bag",
+    "items": "item-count: statements on the short list",
+    "answers": "matrix: answers, with commas",
+    "matrix": "matrix: P(report | truth), rows by truth, with ; between them",
 }
+DEVICES = ("coins", "die", "dice", "ten-sided", "cards", "slips", "birthdays")
+"""The keys of `estimator.designs.devices.CHOICES`."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a design."""
-    group = parser.add_argument_group("the design")
-    group.add_argument(
-        "--design", choices=list(CATALOGUE), metavar="NAME", help=", ".join(CATALOGUE)
-    )
-    for name in all_parameters():
-        group.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=_HELP.get(name))
+def add_arguments(parser: argparse.ArgumentParser, *, without: Sequence[str] = ()) -> None:
+    """Add the options of a design.
+
+    Args:
+        parser: Of an act.
+        without: Parameters that the act names otherwise.
+    """
+    group = parser.add_argument_group("the design", "numbers, or fractions like 1/6")
+    group.add_argument("--design", metavar="NAME", help="as of sottovoce survey estimate")
+    for name, told in PARAMETERS.items():
+        if name not in without:
+            group.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=told)
     group.add_argument(
         "--epsilon", type=float, metavar="E", help="instead of parameters: what it may cost at most"
     )
-    group.add_argument(
-        "--device", choices=list(CHOICES), help="what there is; by default the simplest that fits"
-    )
+    group.add_argument("--device", choices=DEVICES, help="what there is (the simplest that fits)")
 
 
 def given(args: argparse.Namespace) -> dict[str, object]:
     """Return the parameters that were given."""
-    return {name: value for name in all_parameters() if (value := getattr(args, name)) is not None}
+    return {name: value for name in PARAMETERS if (value := getattr(args, name, None)) is not None}
 
 
-def devices_of(args: argparse.Namespace) -> Sequence[Device] | None:
+def devices_of(args: argparse.Namespace) -> "Sequence[Device] | None":
     """Return the devices among which to choose; None: those that are usual."""
+    from estimator.designs.devices import CHOICES
+
     return None if args.device is None else CHOICES[args.device]
 
 
-def wished(args: argparse.Namespace) -> Design:
+def wished(args: argparse.Namespace, told: dict[str, object] | None = None) -> "Design":
     """Return the design of the options, as wished for.
+
+    Args:
+        args: With a design.
+        told: Parameters, if not those that were given.
 
     Raises:
         DesignError: Options are missing, or break a rule.
     """
+    from estimator.designs.base import DesignError
+    from estimator.designs.catalogue import CATALOGUE, design
+
     if args.design is None:
         raise DesignError(f"--design must be given, one of {', '.join(CATALOGUE)}")
+    own = given(args) if told is None else told
     if args.epsilon is None:
-        return design(args.design, given(args))
-    return chosen(args).design
+        return design(args.design, own)
+    return chosen(args, own, devices_of(args)).design
 
 
-def chosen(args: argparse.Namespace, devices: Sequence[Device] | None = None) -> Choice:
+def chosen(
+    args: argparse.Namespace, told: dict[str, object], devices: "Sequence[Device] | None"
+) -> "Choice":
     """Return the devices that come nearest to --epsilon from below.
 
     Args:
         args: With a design and an epsilon.
-        devices: Instead of those of the options.
+        told: What else is known of the design.
+        devices: Among which to choose; None: those that are usual.
     """
-    told = given(args)
-    rest = {key: told.pop(key) for key in ("q", "answers") if key in told}
-    if told:
-        raise DesignError(f"--epsilon chooses the parameters: leave out {', '.join(sorted(told))}")
-    for key in rest:
-        if key not in parameters(args.design):
-            raise DesignError(f"{args.design} has no parameter {key!r}")
-    q: Fraction | None = exact("q", str(rest["q"])) if "q" in rest else None
-    answers = [part.strip() for part in str(rest.get("answers", "")).split(",") if part.strip()]
-    of = devices or devices_of(args) or usual(args.design)
+    from estimator.designs.base import DesignError, exact
+    from estimator.designs.catalogue import parameters
+    from estimator.designs.choosing import for_epsilon, usual
+    from estimator.designs.draws import family
+
+    known = set(parameters(args.design)) & {"q", "answers"}
+    if set(told) - known:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(set(told) - known))
+        raise DesignError(f"--epsilon chooses the parameters: leave out {names}")
+    q: Fraction | None = exact("q", str(told["q"])) if "q" in told else None
+    answers = [part.strip() for part in str(told.get("answers", "")).split(",") if part.strip()]
+    of = usual(args.design) if devices is None else devices
     choice = for_epsilon(family(args.design, q=q, answers=answers), args.epsilon, of)
     if choice is None:
         raise DesignError(
-            f"no such device keeps {args.design} within epsilon {args.epsilon:g}: a larger "
-            "epsilon, another device, or --device slips"
+            f"no such device keeps {args.design} within epsilon {args.epsilon:g}: take a larger "
+            "epsilon, or --device slips"
         )
     return choice

@@ -64,7 +64,7 @@ def procedure_of(
         question.text[language],
         choice,
         labels={} if each else labels,
-        each=tuple(labels.values()) if each else (),
+        each=labels if each else {},
         browser_epsilon=epsilon,
         name=question.name,
     )

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from estimator.designs.base import Design
+from estimator.designs.base import Design, Matrix
 from estimator.designs.several_answers import SeveralAnswers
 from sottovoce.surveys.paper.procedure import Procedure
 from sottovoce.surveys.paper.words import Words
 
 DOTS = 100
+MOST_ROWS = 3
+"""Truths that are told apart; of more, all alike, one sentence says it."""
 
 
 def odds(asked: Procedure, words: Words, sample: int) -> list[dict[str, Any]]:
@@ -21,6 +23,11 @@ def odds(asked: Procedure, words: Words, sample: int) -> list[dict[str, Any]]:
     reports = [label(asked, words, name) for name in design.reports(sample)]
     truths = [truth(asked, words, name) for name in design.truths]
     several = isinstance(design, SeveralAnswers)
+    if several and len(truths) > MOST_ROWS and (even := _even(matrix)):
+        kept, other = map(words.of_100, even)
+        return [
+            {"text": words.say("odds_even", own=kept, other=other), "dots": round(DOTS * even[0])}
+        ]
     rows = []
     for place in range(len(truths)) if several else reversed(range(len(truths))):
         chances = matrix[place]
@@ -40,6 +47,17 @@ def odds(asked: Procedure, words: Words, sample: int) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _even(matrix: Matrix) -> tuple[Fraction, Fraction] | None:
+    """Return the odds of one's own and of any other answer, where all truths are alike."""
+    own, other = matrix[0][:2]
+    alike = all(
+        chance == (own if i == j else other)
+        for i, row in enumerate(matrix)
+        for j, chance in enumerate(row)
+    )
+    return (own, other) if alike else None
 
 
 def label(asked: Procedure, words: Words, report: str) -> str:

@@ -8,9 +8,9 @@ from estimator.designs.base import Design, DesignError
 from estimator.designs.choosing import Choice, for_design
 from estimator.designs.crosswise import Crosswise
 from estimator.designs.devices import BIRTHDAYS, Device, Split, simplest
+from estimator.designs.direct import Direct
 from estimator.designs.item_count import ItemCount
 from estimator.designs.kuk import KukDraws
-from estimator.designs.direct import Direct
 from estimator.designs.triangular import Triangular
 from estimator.designs.unrelated import UnrelatedQuestion
 from estimator.designs.unrelated_unknown import UnrelatedUnknown
@@ -33,7 +33,7 @@ class Procedure:
         birthday: The birthdays that it is made of, if it has no words of its own.
         items: Harmless statements of item count.
         labels: How reports are said, where they are not the design's.
-        each: Answers of a card on which chance decides about each line apart; else empty.
+        each: Answers of a card on which chance decides about each line apart, by their names.
         browser_epsilon: Of the same question in a browser survey, for whom both modes are mixed.
         name: Of the question, where there are several.
     """
@@ -46,7 +46,7 @@ class Procedure:
     birthday: Split | None = None
     items: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    each: tuple[str, ...] = ()
+    each: Mapping[str, str] = field(default_factory=dict)
     browser_epsilon: float | None = None
     name: str = ""
 

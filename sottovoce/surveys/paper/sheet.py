@@ -1,11 +1,12 @@
-"""A printed set for one question or several: one document of plain values, which both layouts set."""
+"""All that is printed for one question or several: plain values, which both layouts set."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 from estimator.designs.base import Design, YesNo
-from estimator.designs.devices import Split
+from estimator.designs.devices import Split, slips
 from estimator.designs.draws import Order
 from estimator.designs.item_count import ItemCount
 from estimator.designs.kuk import Kuk
@@ -120,12 +121,8 @@ def _split(asked: Procedure, sample: int) -> Split | None:
 
 def _need(asked: Procedure, words: Words, sample: int) -> str:
     if isinstance(asked.design, Kuk):
-        return words.together(
-            [
-                f"{words.say('slips_bag', bag=number)}: {words.of(split.device, 'need')}"
-                for number, split in enumerate(asked.choice.splits, start=1)
-            ]
-        )
+        first, second = (split.device.cases for split in asked.choice.splits)
+        return words.say("kuk_need", first=first, second=second)
     split = _split(asked, sample)
     return words.of(split.device, "need") if split else ""
 
@@ -172,8 +169,10 @@ def _steps(asked: Procedure, words: Words, sample: int) -> list[str]:
     if isinstance(asked.design, ItemCount):
         return [*steps, texts["step_list"], texts["step_tick"]]
     if isinstance(asked.design, Kuk):
-        yes, no = words.report("yes"), words.report("no")
-        steps += [words.say("kuk_step", yes=yes, no=no)]
+        yes, no, red, black = map(words.report, ("yes", "no", "red", "black"))
+        steps.append(words.say("kuk_step", yes=yes, no=no))
+        steps.append(words.of(slips(2), "throw"))
+        return [*steps, words.say("kuk_answer", red=red, black=black), texts["step_tick"]]
     if split is not None:
         steps.append(words.of(split.device, "throw"))
     steps.append(texts["step_ask" if asked.design.name in TWO_FACTS else "step_say"])
@@ -184,12 +183,10 @@ def _steps(asked: Procedure, words: Words, sample: int) -> list[str]:
 
 def _table(asked: Procedure, words: Words, sample: int) -> dict[str, Any] | None:
     """Return the table from what was thrown to what is answered."""
-    if asked.design.name in TWO_FACTS or not asked.choice.splits:
+    if asked.design.name in TWO_FACTS or isinstance(asked.design, Kuk) or not asked.choice.splits:
         return None
     texts = words.texts
     head = [texts["got"], texts["then"], texts["often"]]
-    if isinstance(asked.design, Kuk):
-        return {"head": [texts["rule"], texts["then"]], "rows": _bags(asked, words)}
     split = asked.choice.splits[sample]
     orders = asked.choice.draws[sample].orders
     return {
@@ -203,15 +200,6 @@ def _table(asked: Procedure, words: Words, sample: int) -> dict[str, Any] | None
             for order, part in zip(orders, split.parts, strict=True)
         ],
     }
-
-
-def _bags(asked: Procedure, words: Words) -> list[list[str]]:
-    red, black = words.report("red"), words.report("black")
-    row = words.say("kuk_row", red=red, black=black)
-    return [
-        [words.say(key, yes=words.report("yes"), no=words.report("no")), row]
-        for key in ("pile_yes", "pile_no")
-    ]
 
 
 def _action(asked: Procedure, words: Words, order: Order) -> str:
@@ -263,7 +251,7 @@ def _cards(asked: Procedure, words: Words, sample: int, title: str, copies: int)
     reports = asked.design.reports(sample)
     boxes: list[dict[str, str]]
     if asked.each:
-        boxes = [{"mark": "square", "text": each} for each in asked.each]
+        boxes = [{"mark": "square", "text": each} for each in asked.each.values()]
     elif asked.design.name in TWO_FACTS:
         boxes = [
             {"mark": report if report in ("circle", "triangle") else "square", "text": text}
@@ -293,7 +281,7 @@ def _slips(asked: Sequence[Procedure], words: Words) -> list[dict[str, Any]]:
             if split.device.kind != "slips" and not isinstance(each.design, Kuk):
                 continue
             labels = [str(value) for value in split.device.values]
-            title = words.texts["slips"]
+            title = f"{words.texts['slips']} ({split.device.cases})"
             if isinstance(each.design, Kuk):
                 title += f": {words.say('slips_bag', bag=number)}"
                 colours = [
@@ -358,15 +346,23 @@ def _facts(asked: Procedure, words: Words) -> dict[str, Any]:
     if asked.wished is not None:
         told = words.say("wished", wished=parameters(asked.wished), got=parameters(asked.design))
         rows.append(["", told])
-    exact = []
-    splits = list(asked.choice.splits) + ([asked.birthday] if asked.birthday else [])
+    exact = [
+        words.say("exact_row", values=values, fraction=odds.fraction(chance))
+        for values, chance in _exact(asked, words)
+    ]
+    return {"question": asked.text, "rows": rows, "exact": exact}
+
+
+def _exact(asked: Procedure, words: Words) -> Iterator[tuple[str, Fraction]]:
+    """Yield what devices show, each once, with the exact probability."""
+    if isinstance(asked.design, Kuk):
+        for number, split in enumerate(asked.choice.splits, start=1):
+            orders = asked.choice.draws[number - 1].orders
+            for order, chance in zip(orders, split.probabilities, strict=True):
+                bag = words.say("slips_bag", bag=number)
+                yield f"{bag}, {words.report(order.report)}", chance
+        return
+    splits = dict.fromkeys([*asked.choice.splits, *([asked.birthday] if asked.birthday else [])])
     for split in splits:
-        exact += [
-            words.say(
-                "exact_row",
-                values=words.values(split.device, part),
-                fraction=odds.fraction(split.device.probability(part)),
-            )
-            for part in split.parts
-        ]
-    return {"question": asked.text, "rows": rows, "exact": list(dict.fromkeys(exact))}
+        for part, chance in zip(split.parts, split.probabilities, strict=True):
+            yield words.values(split.device, part), chance

@@ -1,10 +1,11 @@
 """Tally sheets: what is counted on paper has the columns that `sottovoce survey estimate` reads."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from estimator.designs.base import Design
+from estimator.designs.base import Design, YesNo
 from estimator.designs.several_answers import SeveralAnswers
 from sottovoce.surveys.paper import odds
 from sottovoce.surveys.paper.procedure import Procedure
@@ -24,40 +25,43 @@ def tally(asked: Procedure, words: Words, title: str, foot: str) -> dict[str, An
         foot: What says how it was asked.
     """
     texts, design = words.texts, asked.design
-    columns = [*(["sample"] if len(design.samples) > 1 else []), "answer", "count"]
+    groups = len(design.samples) > 1
     rows = []
     for number, sample in enumerate(design.samples):
-        of_group = [words.say("group", group=number + 1)] if len(design.samples) > 1 else []
-        code_of_group = [sample] if len(design.samples) > 1 else []
-        for line in asked.each or ("",):
-            of_line = [line] if line else []
-            for report in design.reports(number):
-                said = odds.label(asked, words, report)
-                rows.append([*of_group, *of_line, said, [*code_of_group, *of_line, report]])
-        rows += [
-            [
-                *of_group,
-                *([""] if asked.each else []),
-                texts[each],
-                [*code_of_group, *([""] if asked.each else []), each],
-            ]
-            for each in NOT_ANSWERED
-        ]
-    if asked.each:
-        columns.insert(0, "line")
-    name = asked.name or "tally"
-    command = ["sottovoce survey estimate", f"{name}.csv", "--design", design.name]
+        of_group = [words.say("group", group=number + 1)] if groups else []
+        code = [sample] if groups else []
+        for line, told in asked.each.items() or [("", "")]:
+            for report in _in_order(design, number):
+                said = [*of_group, told, odds.label(asked, words, report)]
+                rows.append(_row(said, [*([line] if line else []), *code, report]))
+        # A card without any tick is counted once, with its first line.
+        first = [next(iter(asked.each))] if asked.each else []
+        rows += [_row([*of_group, texts[each]], [*first, *code, each]) for each in NOT_ANSWERED]
+    columns = [
+        *(["line"] if asked.each else []),
+        *(["sample"] if groups else []),
+        "answer",
+        "count",
+    ]
+    command = ["sottovoce survey estimate", f"{asked.name or 'tally'}.csv", "--design", design.name]
     return {
         "title": title,
         "head": [texts["answer"], "CSV", texts["strokes"], texts["count"]],
-        "rows": [
-            {"text": " · ".join(part for part in row[:-1] if part), "code": ",".join(row[-1])}
-            for row in rows
-        ],
+        "rows": rows,
         "header": ",".join(columns),
         "command": " ".join([*command, *options(design), *(["--by line"] if asked.each else [])]),
         "foot": foot,
     }
+
+
+def _in_order(design: Design, sample: int) -> Sequence[str]:
+    """Return reports as cards have them: yes before no."""
+    reports = design.reports(sample)
+    return reports[::-1] if isinstance(design, YesNo) else reports
+
+
+def _row(said: Sequence[str], code: Sequence[str]) -> dict[str, str]:
+    return {"text": " · ".join(part for part in said if part), "code": ",".join(code)}
 
 
 def options(design: Design) -> list[str]:

@@ -1,4 +1,4 @@
-"""The words of printed sheets: one file for each language, each with the keys of the English one."""
+"""The words of printed sheets: a file for each language, with the keys of the English one."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
