@@ -11,6 +11,7 @@ ACTS: dict[str, str] = {
     "invite": "make links that are good for one answer each",
     "estimate": "what the answers of a survey on paper or in interviews say",
     "cards": "print a question for paper: instructions, answer cards, slips, tally sheet",
+    "plan": "which dice, what they cost, how many answers a survey on paper takes",
 }
 """Each is a module in `sottovoce/surveys/`."""
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from client_sdk.mechanisms import Mechanism
 from client_sdk.survey import Question, Survey
 from client_sdk.survey.odds import sent_as
-from estimator.designs.base import DesignError
+from estimator.designs.base import Design, DesignError
 from estimator.designs.choosing import for_epsilon
 from estimator.designs.devices import DEVICES, Device
 from estimator.designs.draws import TRUTH, Family, Order, family
@@ -68,6 +68,17 @@ def procedure_of(
         browser_epsilon=epsilon,
         name=question.name,
     )
+
+
+def browser_design(question: Question) -> Design:
+    """Return the design that a browser follows: of bits that of one line of the card."""
+    mechanism = question.metric.mechanism
+    if _lines(mechanism):
+        return ForcedResponse(sent_as(mechanism, 0, 1), 1 - sent_as(mechanism, 0, 0))
+    answers = range(len(question.answers))
+    names = tuple(answer.name for answer in question.answers)
+    rows = tuple(tuple(sent_as(mechanism, i, j) for j in answers) for i in answers)
+    return SeveralAnswers(names, rows)
 
 
 def _lines(mechanism: Mechanism) -> bool:

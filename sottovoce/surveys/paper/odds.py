@@ -39,13 +39,13 @@ def odds(asked: Procedure, words: Words, sample: int) -> list[dict[str, Any]]:
         ]
         if not several:
             cells.reverse()
-        told = words.texts["comma"].join(cells)
-        rows.append(
-            {
-                "text": words.say("odds_of", true=truths[place], list=told),
-                "dots": round(DOTS * chances[own]),
-            }
-        )
+        if asked.each:
+            key = "odds_own_line" if place else "odds_other_line"
+            text = words.say(key, on=words.of_100(chances[1]), off=words.of_100(chances[0]))
+        else:
+            told = words.texts["comma"].join(cells)
+            text = words.say("odds_of", true=truths[place], list=told)
+        rows.append({"text": text, "dots": round(DOTS * chances[own])})
     return rows
 
 

@@ -36,7 +36,7 @@ def document(asked: Sequence[Procedure], words: Words, *, copies: int) -> dict[s
     several = len(asked) > 1
     sheets, cards, tallies = [], [], []
     for number, each in enumerate(asked, start=1):
-        title = f"{words.texts['question']} {number}" if several else ""
+        title = words.say("question_number", number=number) if several else ""
         for sample in range(len(each.design.samples)):
             sheets.append(_sheet(each, words, sample, title))
             cards.append(_cards(each, words, sample, title, copies))
@@ -73,13 +73,10 @@ def epsilon(asked: Procedure, words: Words) -> str:
 
 
 def _foot(asked: Procedure, words: Words) -> str:
-    parts = [asked.design.name, parameters(asked.design)]
-    own = (
-        words.texts["epsilon_none"]
-        if math.isinf(asked.epsilon)
-        else f"epsilon = {words.decimal_of(asked.epsilon)}"
-    )
-    return " · ".join([*parts, own])
+    finite = not math.isinf(asked.epsilon)
+    own = words.decimal_of(asked.epsilon) if finite else words.texts["epsilon_none"]
+    told = f"{words.texts['epsilon']}: {own}"
+    return " · ".join(part for part in (asked.design.name, parameters(asked.design), told) if part)
 
 
 def _group(asked: Procedure, words: Words, sample: int) -> str:
