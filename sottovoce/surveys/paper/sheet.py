@@ -121,7 +121,7 @@ def _need(asked: Procedure, words: Words, sample: int) -> str:
         first, second = (split.device.cases for split in asked.choice.splits)
         return words.say("kuk_need", first=first, second=second)
     split = _split(asked, sample)
-    return words.of(split.device, "need") if split else ""
+    return words.of(split.device, "need") if split and split.device.exact else ""
 
 
 def _letters(words: Words) -> tuple[str, str]:
@@ -313,15 +313,17 @@ def _interviewer(asked: Sequence[Procedure], words: Words) -> dict[str, Any]:
     if needs:
         steps.append(words.say("interviewer_hand", need=words.together(needs)))
     else:
-        steps.append(texts["interviewer_lists"])
+        steps.append(texts["interviewer_sheet"])
     checks = dict.fromkeys(
         words.of(split.device, "check")
         for each in asked
         if not isinstance(each.design, Kuk)
         for split in each.choice.splits
     )
+    if needs:
+        checks = {texts["interviewer_device"]: None} | checks
     if checks:
-        steps.append(" ".join([texts["interviewer_device"], *checks]))
+        steps.append(" ".join(checks))
     steps += [
         texts["interviewer_never"],
         texts["interviewer_help"],

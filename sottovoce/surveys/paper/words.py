@@ -95,12 +95,11 @@ class Words:
     def of_100(self, chance: Fraction) -> str:
         """Return odds out of 100, as whole people or times; "about" where they are not whole."""
         number = 100 * chance
-        if number.denominator == 1:
-            return str(number)
+        if number.denominator <= 2:
+            return self.decimal_of(float(number), number.denominator - 1)
         whole = round(number)
-        if whole in (0, 100) or abs(number - whole) > Fraction(1, 3) or number < 10:
-            return self.say("about", number=f"{float(number):.1f}".replace(".", self.decimal))
-        return self.say("about", number=whole)
+        digits = 1 if whole in (0, 100) else 0
+        return self.say("about", number=self.decimal_of(float(number), digits))
 
     def decimal_of(self, number: float, digits: int = 3) -> str:
         """Return a number with so many decimals."""
