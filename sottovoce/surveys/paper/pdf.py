@@ -24,9 +24,14 @@ def pdf_of(document: dict[str, Any], size: Size = "a4") -> bytes:
         size: Of the paper.
 
     Raises:
-        ValueError: No font of this machine has a character of the texts.
+        ValueError: Typst is not installed, or no font here has a character of the texts.
     """
-    import typst
+    try:
+        import typst
+    except ModuleNotFoundError:
+        raise ValueError(
+            "a PDF takes the library typst: pip install 'sottovoce[paper]', or print the HTML"
+        ) from None
 
     with _template() as (path, fonts):
         data = json.dumps(document | {"size": SIZES[size]}, ensure_ascii=False)
