@@ -95,9 +95,11 @@ def worth(design: Design, share: float, n: int, *, harmless: Fraction = HALF) ->
     """Return how many direct answers tell as much: n * share (1 - share) / (n Var(estimate)).
 
     A direct answer has the variance share (1 - share). At a share of 0 or 1 that is 0, and so is
-    the worth: a few direct answers would tell as much as any number of randomized ones.
+    the worth: a few direct answers would tell as much as any number of randomized ones. Where both
+    variances are 0, answers are worth themselves.
     """
-    return n * share * (1 - share) / variance_of_one(design, share, harmless)
+    direct, own = share * (1 - share), variance_of_one(design, share, harmless)
+    return n * direct / own if own else float(n)
 
 
 def answers_for_margin(

@@ -97,7 +97,7 @@ def test_birthdays_alone_are_called_inexact() -> None:
 
 def test_a_bag_has_2_to_100_slips() -> None:
     for number in (1, 101):
-        with pytest.raises(ValueError, match="2..100"):
+        with pytest.raises(ValueError, match=r"2\.\.100"):
             slips(number)
 
 
