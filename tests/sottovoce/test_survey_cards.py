@@ -277,8 +277,11 @@ def test_an_answer_that_proves_is_called_one() -> None:
             f"“{answer}” can only be given by people for whom" in each for each in page["why"]
         )
         assert "none that holds for every answer" in page["foot"]
+        assert "nobody can tell" not in page["lead"]
     for name in ("warner", "crosswise", "kuk", "matrix"):
-        assert not any("exception" in each for each in printed(asked(name))["sheets"][0]["why"])
+        page = printed(asked(name))["sheets"][0]
+        assert not any("exception" in each for each in page["why"])
+        assert "nobody can tell" in page["lead"]
 
 
 def test_birthdays_are_called_inexact_and_are_not_handed_over() -> None:

@@ -89,7 +89,7 @@ def _sheet(asked: Procedure, words: Words, sample: int, title: str) -> dict[str,
     return {
         "title": title,
         "group": _group(asked, words, sample),
-        "lead": texts["lead_list" if listed else "lead"],
+        "lead": texts[_lead(asked, sample)],
         "items": _items(asked, words),
         "list": [*asked.items, *([asked.text] if sample else [])] if listed else [],
         "need": "" if not asked.choice.splits else _need(asked, words, sample),
@@ -102,6 +102,13 @@ def _sheet(asked: Procedure, words: Words, sample: int, title: str) -> dict[str,
         "free": words.say("free", no=words.report("no")),
         "foot": _foot(asked, words),
     }
+
+
+def _lead(asked: Procedure, sample: int) -> str:
+    """Return which promise can be kept: not where an answer proves something."""
+    if isinstance(asked.design, ItemCount):
+        return "lead_list"
+    return "lead_proves" if odds.certain(asked.design, sample) else "lead"
 
 
 def _dots(asked: Procedure, words: Words, sample: int) -> str:
