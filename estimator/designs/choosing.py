@@ -6,15 +6,9 @@ from fractions import Fraction
 
 from estimator.designs.base import Design, DesignError
 from estimator.designs.crosswise import Crosswise
-from estimator.designs.devices import (
-    BIRTHDAYS,
-    DEVICES,
-    Device,
-    Split,
-    largest_epsilon,
-    simplest,
-)
+from estimator.designs.devices import BIRTHDAYS, DEVICES, Device
 from estimator.designs.draws import Draw, Family, draws, realised
+from estimator.designs.splits import Split, largest_epsilon, simplest
 from estimator.designs.triangular import Triangular
 
 

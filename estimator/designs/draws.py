@@ -13,12 +13,12 @@ from typing import Literal
 
 from estimator.designs.base import Design, DesignError
 from estimator.designs.crosswise import Crosswise
-from estimator.designs.devices import Split
 from estimator.designs.forced import ForcedResponse
 from estimator.designs.kuk import Kuk
 from estimator.designs.lie_detector import StochasticLieDetector
 from estimator.designs.mangat import Mangat
 from estimator.designs.several_answers import SeveralAnswers
+from estimator.designs.splits import Split
 from estimator.designs.triangular import Triangular
 from estimator.designs.two_coins import TwoCoins
 from estimator.designs.unrelated import UnrelatedQuestion

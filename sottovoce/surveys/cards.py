@@ -110,13 +110,13 @@ def _refuse_own(args: argparse.Namespace) -> None:
 
 
 def _told(asked: "Procedure") -> str:
-    from sottovoce.surveys.paper import sheet
+    from sottovoce.surveys.paper.stating import epsilon, parameters
     from sottovoce.surveys.paper.words import words_of
 
     english = words_of("en")
-    parts = [asked.design.name, sheet.parameters(asked.design)]
+    parts = [asked.design.name, parameters(asked.design)]
     parts += dict.fromkeys(english.of(split.device, "need") for split in asked.choice.splits)
-    parts.append(f"epsilon {sheet.epsilon(asked, english)}")
+    parts.append(f"epsilon {epsilon(asked, english)}")
     if asked.wished is not None:
-        parts.append(f"wished for {sheet.parameters(asked.wished)}")
+        parts.append(f"wished for {parameters(asked.wished)}")
     return (f"{asked.name}: " if asked.name else "") + ", ".join(part for part in parts if part)

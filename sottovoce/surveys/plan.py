@@ -15,8 +15,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.surveys import design_options
-from sottovoce.table import percent, table
+from sottovoce.surveys import design_options, plan_printed
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -69,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_finite(document), indent=2, allow_nan=False))
     elif args.survey is not None:
-        _print_survey(document)
+        plan_printed.survey(document)
     else:
-        _print_design(document)
+        plan_printed.design(document)
     return 0
 
 
@@ -246,94 +245,6 @@ def _of_survey(args: argparse.Namespace) -> dict[str, Any]:
         "level": args.level,
         "questions": questions,
     }
-
-
-def _print_design(plan: dict[str, Any]) -> None:
-    needs = " and ".join(plan["needs"]) or "no device"
-    parameters = ", ".join(f"{name} = {value}" for name, value in plan["parameters"].items())
-    print(f"{plan['design']}{', ' if parameters else ''}{parameters}: {needs}")
-    if plan["wished"] not in (None, plan["parameters"]):
-        wished = ", ".join(f"{name} = {value}" for name, value in plan["wished"].items())
-        print(f"  wished for {wished}; this is the nearest")
-    for odds in plan["odds"]:
-        for values, chance in odds.items():
-            print(f"  {values}: {chance}")
-    if not plan["exact"]:
-        print("  odds by the calendar: births are not spread quite evenly over the year")
-    if math.isinf(plan["epsilon"]):
-        print("epsilon: none that holds for every answer")
-        for proof in plan["proofs"]:
-            print(f"  {proof}")
-    else:
-        print(f"epsilon {plan['epsilon']:.3f}")
-    level = f"{100 * plan['level']:g} %"
-    print(f"\nat a true share of {percent(plan['share'], 0)}, {plan['answers']:,} answers:")
-    print(f"  standard error {percent(plan['standard_error'])}")
-    print(
-        f"  margin +- {percent(plan['margin'])} ({level}); at worst, at a share of "
-        f"{percent(plan['worst_share'], 0)}, +- {percent(plan['worst_margin'])}"
-    )
-    print(f"  your {plan['answers']:,} answers are worth {plan['worth']:,.0f} direct ones")
-    if "wanted_margin" in plan:
-        wanted = plan["wanted_margin"]
-        print(f"  a margin of +- {percent(wanted['margin'])} takes {wanted['answers']:,} answers")
-    if "groups" in plan:
-        groups = plan["groups"]
-        one, other = (percent(share, 0) for share in groups["shares"])
-        print(
-            f"  two groups of {groups['answers_each']:,} with {one} and {other}: called different "
-            f"{100 * groups['power']:.0f} times in 100; for {100 * groups['wanted_power']:.0f} "
-            f"take {groups['answers_each_for_power']:,} in each"
-        )
-    if plan["devices"]:
-        print("\n" + _devices(plan))
-
-
-def _devices(plan: dict[str, Any]) -> str:
-    rows = [
-        (
-            row["device"],
-            ", ".join(f"{name} = {value}" for name, value in row["parameters"].items()),
-            _epsilon(row["epsilon"]),
-            percent(row["standard_error"]),
-            f"{row['worth']:,.0f}",
-        )
-        for row in plan["devices"]
-    ]
-    return table(("device", "gives", "epsilon", "error", "worth"), rows, left=2)
-
-
-def _epsilon(value: float) -> str:
-    return "none" if math.isinf(value) else f"{value:.3f}"
-
-
-def _print_survey(plan: dict[str, Any]) -> None:
-    print(
-        f"{plan['survey']}: {plan['answers']:,} answers each, a true share of "
-        f"{percent(plan['share'], 0)}"
-    )
-    rows = [
-        (
-            each["question"],
-            " and ".join(each["paper"]["needs"]),
-            _epsilon(each["browser"]["epsilon"]),
-            _epsilon(each["paper"]["epsilon"]),
-            percent(each["browser"]["standard_error"]),
-            percent(each["paper"]["standard_error"]),
-            f"{each['paper']['worth']:,.0f}",
-        )
-        for each in plan["questions"]
-    ]
-    header = (
-        "question",
-        "on paper",
-        "epsilon: browser",
-        "paper",
-        "error: browser",
-        "paper",
-        "worth",
-    )
-    print(table(header, rows, left=2))
 
 
 def _finite(value: Any) -> Any:

@@ -7,10 +7,11 @@ from fractions import Fraction
 from estimator.designs.base import Design, DesignError
 from estimator.designs.choosing import Choice, for_design
 from estimator.designs.crosswise import Crosswise
-from estimator.designs.devices import BIRTHDAYS, Device, Split, simplest
+from estimator.designs.devices import BIRTHDAYS, Device
 from estimator.designs.direct import Direct
 from estimator.designs.item_count import ItemCount
 from estimator.designs.kuk import KukDraws
+from estimator.designs.splits import Split, simplest
 from estimator.designs.triangular import Triangular
 from estimator.designs.unrelated import UnrelatedQuestion
 from estimator.designs.unrelated_unknown import UnrelatedUnknown

@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from estimator.designs.devices import Device, Values, runs
+from estimator.designs.devices import Device, Values
+from estimator.designs.splits import runs
 
 REFERENCE = "en"
 

@@ -20,24 +20,26 @@ from estimator.designs.devices import (
     BIRTHDAYS,
     CARDS,
     CHOICES,
-    CLOSE,
     COIN,
     DEVICES,
     DIE,
-    NEAR,
     TEN_SIDED,
     THREE_COINS,
     TWO_COINS,
     TWO_DICE,
     Device,
+    slips,
+)
+from estimator.designs.draws import draws, family
+from estimator.designs.splits import (
+    CLOSE,
+    NEAR,
     error,
     exact_split,
     nearest_split,
     runs,
     simplest,
-    slips,
 )
-from estimator.designs.draws import draws, family
 from sottovoce.surveys.design_options import DEVICES as NAMED
 
 

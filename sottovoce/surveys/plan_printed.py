@@ -1,0 +1,96 @@
+"""Plans of paper surveys, for the terminal."""
+
+import math
+from typing import Any
+
+from sottovoce.table import percent, table
+
+
+def design(plan: dict[str, Any]) -> None:
+    """Print the plan of one design."""
+    needs = " and ".join(plan["needs"]) or "no device"
+    parameters = ", ".join(f"{name} = {value}" for name, value in plan["parameters"].items())
+    print(f"{plan['design']}{', ' if parameters else ''}{parameters}: {needs}")
+    if plan["wished"] not in (None, plan["parameters"]):
+        wished = ", ".join(f"{name} = {value}" for name, value in plan["wished"].items())
+        print(f"  wished for {wished}; this is the nearest")
+    for odds in plan["odds"]:
+        for values, chance in odds.items():
+            print(f"  {values}: {chance}")
+    if not plan["exact"]:
+        print("  odds by the calendar: births are not spread quite evenly over the year")
+    if math.isinf(plan["epsilon"]):
+        print("epsilon: none that holds for every answer")
+        for proof in plan["proofs"]:
+            print(f"  {proof}")
+    else:
+        print(f"epsilon {plan['epsilon']:.3f}")
+    level = f"{100 * plan['level']:g} %"
+    print(f"\nat a true share of {percent(plan['share'], 0)}, {plan['answers']:,} answers:")
+    print(f"  standard error {percent(plan['standard_error'])}")
+    print(
+        f"  margin +- {percent(plan['margin'])} ({level}); at worst, at a share of "
+        f"{percent(plan['worst_share'], 0)}, +- {percent(plan['worst_margin'])}"
+    )
+    print(f"  your {plan['answers']:,} answers are worth {plan['worth']:,.0f} direct ones")
+    if "wanted_margin" in plan:
+        wanted = plan["wanted_margin"]
+        print(f"  a margin of +- {percent(wanted['margin'])} takes {wanted['answers']:,} answers")
+    if "groups" in plan:
+        groups = plan["groups"]
+        one, other = (percent(share, 0) for share in groups["shares"])
+        print(
+            f"  two groups of {groups['answers_each']:,} with {one} and {other}: called different "
+            f"{100 * groups['power']:.0f} times in 100; for {100 * groups['wanted_power']:.0f} "
+            f"take {groups['answers_each_for_power']:,} in each"
+        )
+    if plan["devices"]:
+        print("\n" + _devices(plan))
+
+
+def _devices(plan: dict[str, Any]) -> str:
+    rows = [
+        (
+            row["device"],
+            ", ".join(f"{name} = {value}" for name, value in row["parameters"].items()),
+            _epsilon(row["epsilon"]),
+            percent(row["standard_error"]),
+            f"{row['worth']:,.0f}",
+        )
+        for row in plan["devices"]
+    ]
+    return table(("device", "gives", "epsilon", "error", "worth"), rows, left=2)
+
+
+def _epsilon(value: float) -> str:
+    return "none" if math.isinf(value) else f"{value:.3f}"
+
+
+def survey(plan: dict[str, Any]) -> None:
+    """Print the plan of a browser survey."""
+    print(
+        f"{plan['survey']}: {plan['answers']:,} answers each, a true share of "
+        f"{percent(plan['share'], 0)}"
+    )
+    rows = [
+        (
+            each["question"],
+            " and ".join(each["paper"]["needs"]),
+            _epsilon(each["browser"]["epsilon"]),
+            _epsilon(each["paper"]["epsilon"]),
+            percent(each["browser"]["standard_error"]),
+            percent(each["paper"]["standard_error"]),
+            f"{each['paper']['worth']:,.0f}",
+        )
+        for each in plan["questions"]
+    ]
+    header = (
+        "question",
+        "on paper",
+        "epsilon: browser",
+        "paper",
+        "error: browser",
+        "paper",
+        "worth",
+    )
+    print(table(header, rows, left=2))
