@@ -3,9 +3,9 @@
 `base` says what a design states; each design has a file. `linear` estimates from samples (weights,
 strata, finite populations), `cells` from one question asked with several parameters, `difference`
 compares groups, `logistic` explains a randomized answer by covariates, `verdict` tells noise from
-misfit. `devices` are coins, dice, slips and birthdays, `splits` what their values mean, `draws` what
-chance orders in a design, `choosing` which device gives it. Nothing here knows a telemetry device
-or a release: these surveys are on paper, in interviews, by phone.
+misfit. `devices` are coins, dice, slips and birthdays, `splits` what their values mean, `draws`
+what chance orders in a design, `choosing` which device gives it. Nothing here knows a telemetry
+device or a release: these surveys are on paper, in interviews, by phone.
 """
 
 from estimator.designs.agreement import Agreement
