@@ -39,7 +39,7 @@ ASKED: dict[str, tuple[Mechanism, tuple[Any, Any]]] = {
     "optimized_local_hashing": (build("optimized_local_hashing", domain=8, epsilon=1), (0, 5)),
     "binary_local_hashing": (build("binary_local_hashing", domain=13, epsilon=1), (0, 12)),
     "one_bit_mean": (build("one_bit_mean", epsilon=1), (0, 1 << 30)),
-    "rappor": (Rappor.from_epsilons(6, 2, 3, epsilon=1, epsilon_permanent=4), ("a", "Zürich")),
+    "rappor": (Rappor.from_epsilons(4, 2, 2, epsilon=1, epsilon_permanent=4), ("a", "Zürich")),
 }
 Law = dict[str, Fraction]
 

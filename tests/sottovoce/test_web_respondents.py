@@ -32,6 +32,7 @@ from estimator.estimate import estimate
 from estimator.estimates import Estimates
 from estimator.publish import publish_epoch
 from estimator.releases.files import read
+from estimator.releases.release import Release
 from estimator.source import StoreSource
 from estimator.uncertainty import simultaneous_interval, variance_reporters
 from sottovoce.system import free_port, running
@@ -53,6 +54,8 @@ ODDS_LEVEL = 1e-8
 """Of each comparison with what the page says of 100 people."""
 COINS_LEVEL = 1e-8
 """Of each pair of questions."""
+POPCOUNT_LEVEL = 1e-9
+"""Of the number of ticks in the reports of each question; by the chi-square law."""
 MOST_FALSE_ALARMS = 1e-6
 """Of one run."""
 
@@ -159,7 +162,7 @@ class Collected:
         survey: What was asked.
         questions: Who answered what.
         respondents: What each sent and was told.
-        published: The estimates of each question's release.
+        releases: Of each question.
         tallies: What they were estimated from.
         late: What one was told who answered after publication.
     """
@@ -167,7 +170,7 @@ class Collected:
     survey: Survey
     questions: list[Asked]
     respondents: list[dict[str, Any]]
-    published: list[Estimates]
+    releases: list[Release]
     tallies: list[Tally]
     late: dict[str, Any]
 
@@ -183,20 +186,23 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collected]:
         access = (system.endpoint, system.write_key, survey)
         respondents = respond(*access, answers, again=[AGAIN], twice=[TWICE])
         source = StoreSource(system.store, system.catalogue)
-        published, tallies = [], []
+        releases, tallies = [], []
         for each in questions:
             name = each.question.metric.name
             (outcome,) = publish_epoch(
                 source, system.releases, time.time(), name, "once", early=True
             )
             assert outcome.status == "OK" and outcome.path is not None, outcome
-            release = read(outcome.path)
-            assert release.estimates is not None and release.plausibility is not None
-            assert not release.plausibility.alarm
-            published.append(release.estimates)
+            releases.append(read(outcome.path))
             tallies.append(source.tally(each.question.metric, 0))
         (late,) = respond(*access, answers[:1])
-    yield Collected(survey, questions, respondents, published, tallies, late)
+    yield Collected(survey, questions, respondents, releases, tallies, late)
+
+
+def estimates_of(release: Release) -> Estimates:
+    """What a release states."""
+    assert release.estimates is not None
+    return release.estimates
 
 
 def supports(holders: int, channel: Channel) -> NDArray[np.float64]:
@@ -235,7 +241,7 @@ def missed(found: Estimates, holders: Sequence[int], each: Asked) -> list[object
 
 
 def test_false_alarms_are_once_in_a_million_runs_and_another_crowd_is_surely_noticed() -> None:
-    alarms = COINS_LEVEL * len(list(combinations(SHARES, 2)))
+    alarms = COINS_LEVEL * len(list(combinations(SHARES, 2))) + POPCOUNT_LEVEL * len(SHARES)
     for each in crowd(asked()):
         laws = [supports(holders, each.channel) for holders in each.holders]
         for law, holders in zip(laws, each.holders, strict=True):
@@ -260,7 +266,7 @@ def test_everybody_is_counted_once(collected: Collected) -> None:
     assert collected.respondents[AGAIN]["answered"][1:] == [accepted | {"verdict": "duplicate"}]
     (second,) = collected.respondents[TWICE]["answered"][1:]
     assert second == accepted | {"reports": ["already_reported"] * len(SHARES)}
-    assert {found.n for found in collected.published} == {N}
+    assert [estimates_of(release).n for release in collected.releases] == [N] * len(SHARES)
     for place, tally in enumerate(collected.tallies):
         (counted,) = tally.counts
         sent = spoken_for_by(collected, place).sum(axis=0)
@@ -273,9 +279,13 @@ def test_everybody_is_counted_once(collected: Collected) -> None:
 def test_the_estimates_are_the_truth_within_their_errors_and_intervals(
     collected: Collected,
 ) -> None:
-    for each, published, tally in zip(
-        collected.questions, collected.published, collected.tallies, strict=True
+    for each, release, tally in zip(
+        collected.questions, collected.releases, collected.tallies, strict=True
     ):
+        published = estimates_of(release)
+        # Its own alarm is too ready for a test: honest reports raise it once in 5,000 releases.
+        assert release.plausibility is not None
+        assert (release.plausibility.popcount_p or 1.0) > POPCOUNT_LEVEL
         wide = estimate(each.question.metric, tally, LEVEL)
         assert [entry.share for entry in wide.entries] == [e.share for e in published.entries]
         assert missed(wide, each.holders, each) == []
