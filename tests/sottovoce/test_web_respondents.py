@@ -285,7 +285,8 @@ def test_the_estimates_are_the_truth_within_their_errors_and_intervals(
         published = estimates_of(release)
         # Its own alarm is too ready for a test: honest reports raise it once in 5,000 releases.
         assert release.plausibility is not None
-        assert (release.plausibility.popcount_p or 1.0) > POPCOUNT_LEVEL
+        popcount_p = release.plausibility.popcount_p
+        assert popcount_p is None or popcount_p > POPCOUNT_LEVEL
         wide = estimate(each.question.metric, tally, LEVEL)
         assert [entry.share for entry in wide.entries] == [e.share for e in published.entries]
         assert missed(wide, each.holders, each) == []
