@@ -1,4 +1,4 @@
-"""A survey of 2,000 respondents: node does what their pages do, the real server counts them.
+"""A survey of 2,000 respondents: node runs what their pages run, the real server counts them.
 
 Who answers what is drawn once, with a fixed seed, so all that is left to chance is the noise of
 the browser module. Its law is exact: whoever holds an answer speaks for it with probability p,
@@ -8,6 +8,7 @@ server and a right browser fail here is summed over that law, without approximat
 
 import json
 import re
+import shutil
 import subprocess
 import time
 import tomllib
@@ -117,9 +118,10 @@ class Asked:
         return [int(count) for count in np.bincount(self.held, minlength=len(labels))]
 
     @property
-    def answers(self) -> list[str | bool]:
-        """What each respondent's page hands to the browser module."""
-        return [self.question.metric.labels[index] for index in self.held]
+    def chosen(self) -> list[int]:
+        """Each respondent's answer, as an index into the answers of the page."""
+        values = [answer.value for answer in self.question.answers]
+        return [values.index(self.question.metric.labels[index]) for index in self.held]
 
     @property
     def turned(self) -> list[int]:
@@ -138,10 +140,17 @@ def crowd(survey: Survey) -> list[Asked]:
     return found
 
 
-def respond(endpoint: str, write_key: str, survey: Survey, answers: list[Any], **who: Any) -> Any:
+def laid_out(folder: Path) -> str:
+    """Put the browser's modules where pages find each other's; URL of the folder."""
+    shutil.copytree(ROOT / "aggregator" / "survey" / "static", folder / "survey")
+    shutil.copytree(ROOT / "client_sdk" / "web", folder / "sottovoce")
+    (folder / "package.json").write_text('{"type": "module"}')
+    return folder.as_uri()
+
+
+def respond(**told: Any) -> Any:
     """Let respondents answer: what each sent, and what each was told."""
-    told = {"endpoint": endpoint, "write_key": write_key, "again": [], "twice": [], **who}
-    told |= {"document": page_document(survey, "en"), "answers": answers}
+    told = {"again": [], "twice": [], **told}
     answer = subprocess.run(
         [nodes()[0], PROGRAM],
         input=json.dumps(told),
@@ -178,13 +187,16 @@ class Collected:
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collected]:
     """The survey from the first coin to the releases, once for all tests of it."""
-    survey, data = asked(), tmp_path_factory.mktemp("survey") / "data"
+    survey, folder = asked(), tmp_path_factory.mktemp("survey")
     questions = crowd(survey)
-    answers = [list(row) for row in zip(*(each.answers for each in questions), strict=True)]
+    answers = [list(row) for row in zip(*(each.chosen for each in questions), strict=True)]
+    page = {"site": laid_out(folder / "site"), "document": page_document(survey, "en")}
     settings = ServerSettings(port=free_port(), fold_interval_seconds=0.2)
-    with running(survey.registry_text, data, settings=settings, with_schedule=False) as system:
-        access = (system.endpoint, system.write_key, survey)
-        respondents = respond(*access, answers, again=[AGAIN], twice=[TWICE])
+    with running(
+        survey.registry_text, folder / "data", settings=settings, with_schedule=False
+    ) as system:
+        page |= {"endpoint": system.endpoint, "write_key": system.write_key}
+        respondents = respond(**page, answers=answers, again=[AGAIN], twice=[TWICE])
         source = StoreSource(system.store, system.catalogue)
         releases, tallies = [], []
         for each in questions:
@@ -195,7 +207,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collected]:
             assert outcome.status == "OK" and outcome.path is not None, outcome
             releases.append(read(outcome.path))
             tallies.append(source.tally(each.question.metric, 0))
-        (late,) = respond(*access, answers[:1])
+        (late,) = respond(**page, answers=answers[:1])
     yield Collected(survey, questions, respondents, releases, tallies, late)
 
 
@@ -271,6 +283,17 @@ def test_everybody_is_counted_once(collected: Collected) -> None:
         (counted,) = tally.counts
         sent = spoken_for_by(collected, place).sum(axis=0)
         assert list(counted) == list(sent[-len(counted) :])  # of two answers only the second
+
+
+@pytest.mark.slow
+def test_the_receipt_names_what_is_counted(collected: Collected) -> None:
+    for place, each in enumerate(collected.questions):
+        texts = {answer.value: answer.text["en"] for answer in each.question.answers}
+        for respondent, spoken in zip(
+            collected.respondents, spoken_for_by(collected, place), strict=True
+        ):
+            labels = np.array(each.question.metric.labels, object)[spoken]
+            assert respondent["said"][place] == [texts[label] for label in labels]
     (late,) = collected.late["answered"]
     assert set(late["reports"]) == {"epoch_closed"}
 

@@ -1,22 +1,22 @@
 // Respondents who do what a survey's page does, from the coin to the answer of the server.
 //
-// Standard input: {endpoint, write_key, document, answers: [[value per question] per respondent],
-// again: [who sends the same bytes twice], twice: [who makes a second batch of the same reports]}.
-// Standard output: {respondents: [{requests, answered}]} in the order of `answers`. `requests` is
-// all that fetch was asked for; answers stay here.
+// Standard input: {site, endpoint, write_key, document, answers: [[index per question] per
+// respondent], again: [who sends the same bytes twice], twice: [who makes a second batch of the same
+// reports]}. `site` is a folder with what the server serves: survey/ and sottovoce/.
+// Standard output: {respondents: [{said, requests, answered}]} in the order of `answers`. `said` is
+// what the receipt reads from the reports, `requests` all that fetch was asked for.
 
 import { text } from "node:stream/consumers";
 
-import { utf8 } from "../../client_sdk/web/bytes.js";
-import { enrol, finished, send } from "../../client_sdk/web/sender.js";
-import { coinOf, load, newSecret, prfStream } from "../../client_sdk/web/sottovoce.js";
-
 const AT_ONCE = 12;
 
-const { endpoint, write_key: writeKey, document, answers, again, twice } = JSON.parse(
+const { site, endpoint, write_key: writeKey, document, answers, again, twice } = JSON.parse(
   await text(process.stdin),
 );
-const metrics = document.questions.map(({ definition }) => load(definition));
+const { enrol, finished, send } = await import(`${site}/sottovoce/sender.js`);
+const { newSecret } = await import(`${site}/sottovoce/sottovoce.js`);
+const { reportsOf, saidBy } = await import(`${site}/survey/reports.js`);
+const { questions } = document;
 const real = globalThis.fetch;
 globalThis.fetch = () => {
   throw new Error("a request that no respondent notes");
@@ -32,14 +32,10 @@ function recorder() {
   return { requests, fetch };
 }
 
-async function respondent(values, number) {
+async function respondent(indices, number) {
   const connection = recorder();
-  const secret = newSecret();
-  const reports = [];
-  for (const [place, metric] of metrics.entries()) {
-    const coin = coinOf(prfStream(secret, utf8("survey"), utf8(metric.name)));
-    reports.push(await metric.report(values[place], { epoch: 0, coin }));
-  }
+  const reports = await reportsOf(questions, indices, newSecret());
+  const said = questions.map((question, place) => saidBy(question, reports[place]));
   const identity = await enrol(endpoint, { writeKey }, connection);
   const batch = async (sequence) => {
     const made = { ...identity, sequence, reports };
@@ -49,13 +45,13 @@ async function respondent(values, number) {
   const answered = [await send(endpoint, first, connection)];
   if (again.includes(number)) answered.push(await send(endpoint, first, connection));
   if (twice.includes(number)) answered.push(await send(endpoint, await batch(2), connection));
-  return { requests: connection.requests, answered };
+  return { said, requests: connection.requests, answered };
 }
 
 const respondents = new Array(answers.length);
 const waiting = answers.entries();
 const queue = async () => {
-  for (const [number, values] of waiting) respondents[number] = await respondent(values, number);
+  for (const [number, indices] of waiting) respondents[number] = await respondent(indices, number);
 };
 await Promise.all(Array.from({ length: AT_ONCE }, queue));
 process.stdout.write(JSON.stringify({ respondents }));
