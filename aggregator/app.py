@@ -117,7 +117,8 @@ def create_app(
         if intake.refuses_some(batch):
             versions = catalogue.refreshed()
             batch = intake.judge(upload, versions, now, admitted)
-        return _answered(store.apply(batch, versions.cap), upload, device_key)
+        cap = versions.cap_for(report.metric for report in upload.reports)
+        return _answered(store.apply(batch, cap), upload, device_key)
 
     @app.post(ERASE_PATH)
     def erase_device() -> Response:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from aggregator.administration.record import Record, unrecorded
-from aggregator.canary import for_apps, require_apart
 from aggregator.connection import StoreUnavailable
+from aggregator.purposes import for_apps, require_apart, survey_in
 from aggregator.store import Store
 from aggregator.terms import Terms
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
+from client_sdk.survey import survey_of
 
 LOOK_SECONDS = 10.0
 """The longest that a process goes by versions which are no longer all."""
@@ -30,12 +31,13 @@ class Versions:
     Attributes:
         metrics: (name, fingerprint) -> metric.
         names: Names of all metrics.
-        cap: Lifetime cap of a device in micro-epsilon, from the newest version for apps; 0 without
-            any.
+        cap: Lifetime cap of a device in micro-epsilon, from the newest version for apps; without
+            any the largest of `survey_caps`, or 0.
         cheapest: Least micro-epsilon that a first report of any metric costs in that version; 0
             without any.
         by_invitation: Name of a metric -> the survey to which a device must be admitted to report
             it. If one version asks for that, all versions of the metric do.
+        survey_caps: What a respondent may spend at most, by survey, from its newest version.
     """
 
     metrics: Mapping[tuple[str, str], Metric]
@@ -43,6 +45,7 @@ class Versions:
     cap: int
     cheapest: int
     by_invitation: Mapping[str, str]
+    survey_caps: Mapping[str, int]
     _terms: dict[tuple[str, str, int], Terms] = field(default_factory=dict, repr=False)
 
     def terms(self, name: str, fingerprint: str, epoch: int, now: float) -> Terms | None:
@@ -63,15 +66,33 @@ class Versions:
                 self._terms[key] = terms
         return terms
 
+    def cap_for(self, names: Iterable[str]) -> int:
+        """Return what a device may have spent in its life once it has reported these metrics.
+
+        A batch is held to the cap of what it reports: a survey's own to its `most_epsilon`, which
+        is all that its page promises, and an app's to the app's, whichever is larger. So neither
+        lets a device spend more than it was told, and neither silences the other: a respondent
+        reports nothing but one survey, and an app nothing of any. A batch that mixes them is no
+        client's of ours, and is held to the least cap in it.
+        """
+        if not self.survey_caps:
+            return self.cap
+        surveys = set(map(survey_of, names))
+        return min((self.survey_caps.get(name or "", self.cap) for name in surveys), default=0)
+
     @classmethod
     def of(cls, registries: Iterable[Registry]) -> "Versions":
         """Merge registries, oldest first."""
         metrics: dict[tuple[str, str], Metric] = {}
         by_invitation: dict[str, str] = {}
         cap = cheapest = 0
+        survey_caps: dict[str, int] = {}
         for registry in registries:
             if registry.by_invitation is not None:
                 by_invitation |= dict.fromkeys(registry.metrics, registry.by_invitation)
+            survey = survey_in(registry)
+            if survey is not None:
+                survey_caps[survey] = registry.lifetime_micro
             if for_apps(registry):
                 cap = registry.lifetime_micro
                 cheapest = min(metric.charge for metric in registry.metrics.values())
@@ -83,7 +104,9 @@ class Versions:
                     expires=max(known.expires, metric.expires),
                 )
         names = frozenset(name for name, _ in metrics)
-        return cls(MappingProxyType(metrics), names, cap, cheapest, MappingProxyType(by_invitation))
+        cap = cap or max(survey_caps.values(), default=0)
+        frozen = MappingProxyType(metrics), names, cap, cheapest
+        return cls(*frozen, MappingProxyType(by_invitation), MappingProxyType(survey_caps))
 
 
 class Catalogue:

@@ -17,10 +17,12 @@ from aggregator.administration.guarding_settings import note
 from aggregator.catalogue import Catalogue
 from aggregator.enrolment.networks import fresh_secret
 from aggregator.keyring.keys import Keys
+from aggregator.purposes import require_no_survey
 from aggregator.recovery.erasure import erase_again
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from aggregator.store.generation import SPACING_SECONDS
+from aggregator.survey_files import register_surveys, surveys_in
 from aggregator.unsealing import require_uploads
 from aggregator.wsgi import served
 from client_sdk.registry import load
@@ -36,11 +38,12 @@ LONGEST_SILENCE_SECONDS = 10
 
 
 def prepare(settings: ServerSettings) -> None:
-    """Migrate and check the store, claim it if it is new, and register metrics.toml if one is set.
+    """Migrate and check the store, claim it if it is new, and register what is to be asked.
 
     Raises:
         SettingsError, KeysError, RegistryError, StoreRefused, StoreUnavailable: Says what to do.
     """
+    surveys = surveys_in(settings)
     keys = Keys.load(settings.keys_file)
     log = AdminLog.beside(settings.keys_file, keys.pseudonym_key)
     store = Store.connect(settings, keys.pseudonym_key)
@@ -54,8 +57,10 @@ def prepare(settings: ServerSettings) -> None:
         catalogue = Catalogue(store, record=log.record)
         if settings.metrics_file is not None:
             registry = load(settings.metrics_file)
+            require_no_survey(registry)
             require_uploads(keys, registry, plain=settings.plain_uploads)
             catalogue.register(registry.text)
+        register_surveys(catalogue, surveys)
         # Also after a loss that is too small to be noticed as a restored backup.
         erase_again(store, catalogue.load(), time.time())
         log.anchor(store.log_heads)

@@ -5,6 +5,8 @@ REDIS_URL                  the store: redis://, rediss:// or unix://; of a clust
                            one `sottovoce up` starts its own
 SOTTOVOCE_KEYS_FILE        all secrets, mode 0600; aggregator.keyring.keys shows it (keys.json)
 SOTTOVOCE_METRICS          metrics.toml to register at start, beside all versions in the store
+SOTTOVOCE_SURVEYS          files of surveys to ask in browsers, separated by colons (Windows:
+                           semicolons); the dashboard shows what comes of them (none)
 SOTTOVOCE_PLAIN_UPLOADS    accept, or refuse: then only sealed uploads are taken (accept)
 SOTTOVOCE_ENROL_LIMIT      devices that may enrol in an hour, in all (100000)
 SOTTOVOCE_ENROL_LIMIT_PER_NETWORK
@@ -44,6 +46,7 @@ SOTTOVOCE_AOF_REWRITE_INTERVAL  seconds between two rewrites of the store's appe
 SOTTOVOCE_WAIT_REPLICAS    replicas that must have an upload before it is acknowledged (0)
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,6 +82,7 @@ class ServerSettings:
     redis_url: str | None = None
     keys_file: Path = Path("keys.json")
     metrics_file: Path | None = None
+    survey_files: tuple[Path, ...] = ()
     plain_uploads: bool = True
     enrol_limit: int = 100_000
     enrol_limit_per_network: int = 300
@@ -118,6 +122,7 @@ class ServerSettings:
             redis_url=_url(environ, "REDIS_URL"),
             keys_file=Path(environ.get("SOTTOVOCE_KEYS_FILE") or cls.keys_file),
             metrics_file=Path(metrics) if metrics else None,
+            survey_files=_paths(environ, "SOTTOVOCE_SURVEYS"),
             plain_uploads=_accepted(environ, "SOTTOVOCE_PLAIN_UPLOADS"),
             enrol_limit=_integer(environ, "SOTTOVOCE_ENROL_LIMIT", 1, 10**9, cls.enrol_limit),
             enrol_limit_per_network=_integer(
@@ -202,6 +207,10 @@ def _url(environ: Mapping[str, str], variable: str) -> str | None:
         rule = f"must begin with {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
         raise SettingsError(variable, rule, urlsplit(text).scheme)
     return text or None
+
+
+def _paths(environ: Mapping[str, str], variable: str) -> tuple[Path, ...]:
+    return tuple(map(Path, filter(None, (environ.get(variable) or "").split(os.pathsep))))
 
 
 def _web_addresses(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from aggregator.enrolment.limits import EnrolmentLimits
 from aggregator.keyring.key_file import KeyFile
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.survey_files import surveys_in
 from aggregator.watching.readiness import Readiness, free_share_in
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class _Parts:
         self._store = Store.connect(settings, self._keys.current().pseudonym_key)
         self._catalogue = Catalogue(self._store)
         self._free_share = free_share_in(settings.store_directory)
+        self._surveys = surveys_in(settings)
 
     def app(self) -> Flask:
         settings = self._settings
@@ -60,6 +62,7 @@ class _Parts:
             readiness=Readiness(
                 self._store, self._catalogue, settings.ready_fold_lag_seconds, self._free_share
             ),
+            surveys=self._surveys,
         )
 
     def metered(self, app: Flask) -> "WSGIApplication":

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from aggregator.canary import newest_for_apps
 from aggregator.catalogue import Catalogue
 from aggregator.closing import close_again, close_epoch
+from aggregator.purposes import foremost
 from aggregator.recovery.erasure import erase_again
 from aggregator.store import Store
 from aggregator.tally import Tally
@@ -17,7 +17,7 @@ from estimator.errors import NotPublishable
 from estimator.ledger.lifetime import Lifetime, lifetime
 
 log = logging.getLogger(__name__)
-_newest = lru_cache(maxsize=1)(newest_for_apps)
+_newest = lru_cache(maxsize=1)(foremost)
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class StoreSource:
     catalogue: Catalogue
 
     def project(self) -> str:
-        """Return the project's name in the newest registry version for apps."""
+        """Return the project's name in the registry version that the store is shown by."""
         return self.newest().project
 
     def newest(self) -> Registry:
-        """Return the newest registry version for apps."""
+        """Return the newest registry version for apps, or where no app has one a survey's."""
         registry = _newest(tuple(self.store.registries.texts()))
         if registry is None:
             raise NotPublishable("the store holds no registry yet")

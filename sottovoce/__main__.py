@@ -27,13 +27,18 @@ COMMANDS = {
     "preview": "what a device would send: exact bytes, in words, and epsilon spent",
     "keys": "list and rotate the server's keys",
     "log": "list or verify the administrators' log",
+<<<<<<< HEAD
+=======
+    "survey": "ask people in their browsers, and see what comes of it",
+    "simulate": "send the reports of simulated devices to a server",
+>>>>>>> e2c1863 (Surveys are served, registered and shown: settings, caps, results page (with the survey package to come))
     "survey": "surveys in the browser and on paper: check a file, and more",
     "simulate": "send the reports of simulated devices to a server",
 }
 
 
 SERVICES = ("up", "serve", "fold", "schedule", "dashboard", "canary")
-"""Commands that run on: their logs are for machines to read."""
+"""Commands that run on: their logs are for machines to read. `survey serve` is one more."""
 
 
 _USERS = {
@@ -79,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         parser = parser_for(name)
         parsed = parser.parse_args(given[1:])
-        if name in SERVICES:
+        if name in SERVICES or (name, getattr(parsed, "act", None)) == ("survey", "serve"):
             _log_as(name)
         return int(import_module(f"sottovoce.commands.{name}").run(parsed))
     except ModuleNotFoundError as error:

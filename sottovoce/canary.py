@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aggregator.canary import PREFIX, newest_for_apps
+from aggregator.canary import PREFIX
 from aggregator.catalogue import Catalogue
+from aggregator.purposes import newest_for_apps
 from aggregator.store import Store
 from client_sdk import Registry, loads
 from client_sdk.epochs import DAY_SECONDS, day_of, label

@@ -11,8 +11,11 @@ from aggregator.catalogue import Catalogue
 from aggregator.keyring.keys import Keys
 from aggregator.keyring.signing import Signing
 from aggregator.machine.embedded import EmbeddedServer
+from aggregator.purposes import require_no_survey
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.survey_files import register_surveys, surveys_in
+from client_sdk.registry import load
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,9 @@ def _open(settings: ServerSettings, *, restored: bool) -> ServerSide:
     log = AdminLog.beside(settings.keys_file, keys.pseudonym_key)
     catalogue = Catalogue(store, record=log.record)
     if settings.metrics_file is not None:
-        catalogue.register(settings.metrics_file.read_text(encoding="utf-8"))
+        registry = load(settings.metrics_file)
+        require_no_survey(registry)
+        catalogue.register(registry.text)
+    register_surveys(catalogue, surveys_in(settings))
     catalogue.load()
     return ServerSide(settings, store, catalogue, log)

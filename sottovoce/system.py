@@ -21,8 +21,10 @@ from aggregator.catalogue import Catalogue
 from aggregator.keyring.first_keys import load_or_make
 from aggregator.machine.embedded import EmbeddedServer
 from aggregator.machine.processes import Command, Supervisor
+from aggregator.purposes import require_no_survey
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.survey_files import register_surveys, surveys_in
 from aggregator.unsealing import require_uploads
 from client_sdk.registry import loads
 
@@ -70,7 +72,7 @@ class System:
 
 @contextmanager
 def running(
-    registry_text: str,
+    registry_text: str | None,
     data: Path,
     *,
     settings: ServerSettings,
@@ -81,7 +83,8 @@ def running(
     """Start everything, wait until it takes reports, and end it all on the way out.
 
     Args:
-        registry_text: Text of metrics.toml; becomes one more version in the store.
+        registry_text: Text of metrics.toml; becomes one more version in the store. None: there are
+            no apps, only the surveys of the settings.
         data: Directory of everything that must survive a restart; created with mode 0700.
         settings: Host, port, workers and sizes; the store's URL is filled in here.
         with_schedule: Whether releases are published as they fall due, and shown.
@@ -94,17 +97,24 @@ def running(
     releases.mkdir(exist_ok=True)
     keys_file = data / "keys.json"
     keys, log, _ = load_or_make(keys_file, datetime.now(UTC).date())
-    require_uploads(keys, loads(registry_text), plain=settings.plain_uploads)
+    surveys = surveys_in(settings)
+    if registry_text is not None:
+        registry = loads(registry_text)
+        require_no_survey(registry)
+        require_uploads(keys, registry, plain=settings.plain_uploads)
     with EmbeddedServer.start(data / "store", appendfsync=appendfsync) as server:
         settings = replace(settings, redis_url=server.url, keys_file=keys_file)
         store = Store.connect(settings, keys.pseudonym_key)
         store.migrate()
         store.check()
         catalogue = Catalogue(store, record=log.record)
-        catalogue.register(registry_text)
+        if registry_text is not None:
+            catalogue.register(registry_text)
+        register_surveys(catalogue, surveys)
         environment = {
             "REDIS_URL": server.url,
             "SOTTOVOCE_KEYS_FILE": str(keys_file.resolve()),
+            "SOTTOVOCE_SURVEYS": os.pathsep.join(str(p.resolve()) for p in settings.survey_files),
             "SOTTOVOCE_PLAIN_UPLOADS": "accept" if settings.plain_uploads else "refuse",
             "SOTTOVOCE_ENROL_LIMIT": str(settings.enrol_limit),
             "SOTTOVOCE_ENROL_LIMIT_PER_NETWORK": str(settings.enrol_limit_per_network),

@@ -24,6 +24,7 @@ from aggregator.store import Store
 from aggregator.store.recovery import Charged, Plan, Recovery, Since
 from client_sdk.epochs import day_of
 from client_sdk.metric import Metric
+from client_sdk.survey import is_survey
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,9 @@ def possible_since(metrics: Iterable[Metric], closed: Mapping[str, int], now: fl
     fresh: defaultdict[tuple[str, int], int] = defaultdict(int)
     memos: defaultdict[str, int] = defaultdict(int)
     for metric in metrics:
-        if is_canary(metric.name):  # no user's device can have been charged for it
+        # No device that will report again can have been charged for these: a canary's are no
+        # user's, and who answers a survey is never heard of afterwards.
+        if is_canary(metric.name) or is_survey(metric.name):
             continue
         series = series_of(metric)
         epochs = open_epochs(metric, closed.get(series, -1), now)

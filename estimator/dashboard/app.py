@@ -11,6 +11,7 @@ from jinja2 import StrictUndefined
 
 from aggregator.administration.admin_log import AdminLog
 from aggregator.keyring.keys import KeySource
+from client_sdk.survey import Survey
 from estimator.dashboard.access import Access, keep_sessions
 from estimator.dashboard.answers import NEVER, kept
 from estimator.dashboard.api.addresses import api
@@ -45,6 +46,8 @@ def create_app(
     free_share: Callable[[], float] | None = None,
     metrics_urls: Sequence[str] = (),
     ahead: bool = False,
+    surveys: Sequence[Survey] = (),
+    invitations: Callable[[str], tuple[int, int] | None] | None = None,
 ) -> Flask:
     """Wire the parts together.
 
@@ -59,6 +62,8 @@ def create_app(
         free_share: Share of the store's disk that is free; None: the store is elsewhere.
         metrics_urls: Where the servers tell their own figures.
         ahead: Whether to look at releases in a thread before anybody asks.
+        surveys: Those that are asked here.
+        invitations: See `Inputs`.
     """
     app = Flask(__name__, static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False  # by a redirect to wherever the Host header says
@@ -74,7 +79,17 @@ def create_app(
     published = Published(shelf)
     if ahead:
         look_ahead(published)
-    inputs = Inputs(source, published, keys, log, clock, free_share, Servers(metrics_urls))
+    inputs = Inputs(
+        source,
+        published,
+        keys,
+        log,
+        clock,
+        free_share,
+        Servers(metrics_urls),
+        surveys,
+        invitations,
+    )
     app.register_blueprint(pages(inputs, access))
     show_problems_as_pages(app)
 

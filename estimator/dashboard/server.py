@@ -13,6 +13,7 @@ from aggregator.keyring.keys import Keys
 from aggregator.server import serve
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.survey_files import surveys_in
 from aggregator.watching.readiness import free_share_in
 from estimator.dashboard.access import is_loopback
 from estimator.dashboard.app import create_app
@@ -40,6 +41,7 @@ def application(settings: ServerSettings, releases: Path) -> Flask:
         metrics_urls=settings.metrics_urls,
         open_here=is_loopback(settings.dashboard_host),
         ahead=True,
+        surveys=surveys_in(settings),
     )
 
 

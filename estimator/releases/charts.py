@@ -5,7 +5,7 @@ release is a gap, never a zero.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -45,6 +45,7 @@ def shares_chart(
     width: int = 560,
     label_width: int = 260,
     title: str | None = None,
+    named: Sequence[tuple[str, Estimate]] | None = None,
 ) -> Spec | None:
     """Return the chart of a release's largest shares with their intervals; None if withheld.
 
@@ -54,21 +55,24 @@ def shares_chart(
         width: Of the room for the shares, in pixels.
         label_width: Most that names take beside it, in pixels.
         title: What the picture says of itself, where it may go without its page.
+        named: Its entries in an order and under names of somebody else's; None: see
+            `shown_entries` and `names_of`.
     """
-    entries = shown_entries(release)
-    if not entries:
+    if named is None:
+        names = names_of(release)
+        named = [(names[type(each.value), each.value], each) for each in shown_entries(release)]
+    if not named:
         return None
-    names = names_of(release)
     rows = [
         {
-            "value": names[type(entry.value), entry.value],
+            "value": name,
             "share": entry.share,
             "low": entry.interval[0] if entry.interval else None,
             "high": entry.interval[1] if entry.interval else None,
             "text": in_percent(entry.share),
             "end": max(0.0, entry.interval[1] if entry.interval else entry.share or 0.0),
         }
-        for entry in entries
+        for name, entry in named
     ]
     level = release.estimates.level if release.estimates else 0.95
     y = {
@@ -238,21 +242,30 @@ def largest(release: Release, most: int) -> list[Estimate]:
 def names_of(release: Release) -> Names:
     """Return what values are called in charts and tables: no two of them alike."""
     entries = () if release.estimates is None else release.estimates.all_entries
-    names: dict[tuple[type, Label | None], str] = {}
-    taken: set[str] = set()
-    for entry in entries:
-        name, number = shown(entry.value), 1
-        while name in taken:  # long ones, alike as far as they are shown
+    names = apart(whole(entry.value) for entry in entries)
+    return {(type(e.value), e.value): name for e, name in zip(entries, names, strict=True)}
+
+
+def apart(texts: Iterable[str]) -> list[str]:
+    """Return texts, cut where they are very long, so that no two of them are alike."""
+    names: dict[str, None] = {}
+    for text in texts:
+        name, number = short(text), 1
+        while name in names:
             number += 1
-            name = f"{shown(entry.value)} ({number})"
-        names[type(entry.value), entry.value] = name
-        taken.add(name)
-    return names
+            name = f"{short(text)} ({number})"
+        names[name] = None
+    return list(names)
 
 
 def shown(value: Label | None) -> str:
     """Return a value as people read it, cut if it is very long."""
-    text = whole(value)
+    return short(whole(value))
+
+
+def short(text: str) -> str:
+    """Return a text that can be drawn, cut if it is very long."""
+    text = _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", text)
     if len(text) > _LONGEST_NAME:
         text = text[: _LONGEST_NAME - 1] + "\N{HORIZONTAL ELLIPSIS}"
     return text

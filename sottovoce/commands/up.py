@@ -2,7 +2,7 @@
 
 State lies in --data and survives restarts and kill -9; the same command continues where the last
 one ended. Edit metrics.toml and run it again to add a version; old versions stay accepted until
-their metrics expire.
+their metrics expire. It asks apps (--metrics), people in browsers (--survey), or both.
 """
 
 import argparse
@@ -12,24 +12,38 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.commands.serve import add_server_arguments, settings_from
+from sottovoce.commands.serve import (
+    add_server_arguments,
+    add_survey_argument,
+    settings_from,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aggregator.settings import ServerSettings
-    from sottovoce.system import System
+    from client_sdk.registry import Registry
+    from client_sdk.survey import Survey
+    from sottovoce.system import Fsync, System
 
 METRICS_PORT = 9464
 """What Prometheus exporters of OpenTelemetry use; another one if it is taken."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--metrics", required=True, type=Path, help="path of metrics.toml")
+    parser.add_argument("--metrics", type=Path, help="path of metrics.toml")
     parser.add_argument(
         "--data",
         required=True,
         type=Path,
         help="directory of all state (docs/operations.md: backups)",
     )
+    add_running_arguments(parser)
+    add_survey_argument(parser)
+
+
+def add_running_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how everything on this machine runs."""
     parser.add_argument(
         "--fsync",
         choices=("always", "everysec"),
@@ -42,13 +56,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from client_sdk import load
+
+    registry = None if args.metrics is None else load(args.metrics)
+    settings = settings_from(args)
+    if registry is None and not settings.survey_files:
+        raise ValueError("--metrics or --survey must say what is asked; both may be given")
+    return keep_running(registry, settings, args.data, args.fsync)
+
+
+def keep_running(
+    registry: "Registry | None", settings: "ServerSettings", data: Path, fsync: "Fsync"
+) -> int:
+    """Run everything until a signal comes; return the exit status.
+
+    Args:
+        registry: What apps are asked; None: nothing.
+        settings: Name the surveys, host and port; ports that are taken are replaced.
+        data: Directory of all state.
+        fsync: See `running`.
+
+    Raises:
+        OSError: The store, which another process had started, has ended.
+    """
+    from aggregator.survey_files import surveys_in
     from estimator.settings import NotifySettings
     from sottovoce.revival import Revival
     from sottovoce.system import free_port, running
 
     NotifySettings.from_env(os.environ)  # told here at once, not by the scheduler again and again
-    registry = load(args.metrics)
-    settings = settings_from(args)
+    surveys = surveys_in(settings)
     if not settings.metrics_port:
         wanted = METRICS_PORT if settings.port != METRICS_PORT else 0
         port = free_port(settings.metrics_host, wanted)
@@ -59,13 +95,14 @@ def run(args: argparse.Namespace) -> int:
     port = free_port(settings.dashboard_host, 0 if taken else settings.dashboard_port)
     settings = replace(settings, dashboard_port=port)
     with running(
-        registry.text,
-        args.data,
+        None if registry is None else registry.text,
+        data,
         settings=settings,
         with_schedule=True,
-        appendfsync=args.fsync,
+        appendfsync=fsync,
     ) as system:
-        print(_told(registry.project, system, settings, args.data), flush=True)
+        project = "" if registry is None else f" for {registry.project}"
+        print(_told(project, system, settings, data, surveys), flush=True)
         revival = Revival(system.server)
         ended_by = system.supervisor.run_until_signal(healthy=revival.look_after)
     if ended_by is None:
@@ -78,10 +115,20 @@ def _metrics_url(settings: "ServerSettings") -> str:
     return f"http://{host}:{settings.metrics_port}/metrics"
 
 
-def _told(project: str, system: "System", settings: "ServerSettings", data: Path) -> str:
+def _told(
+    project: str,
+    system: "System",
+    settings: "ServerSettings",
+    data: Path,
+    surveys: "Sequence[Survey]",
+) -> str:
     """Return where everything is."""
     dashboard = f"http://{settings.dashboard_host}:{settings.dashboard_port}/"
-    return f"""sottovoce is up for {project}
+    asked = "".join(
+        _told_of_survey(survey, system.endpoint, f"{dashboard}surveys/{survey.name}", path, data)
+        for survey, path in zip(surveys, settings.survey_files, strict=True)
+    )
+    return f"""sottovoce is up{project}
   endpoint   {system.endpoint}
   write key  {system.write_key}
   releases   {system.releases}
@@ -89,4 +136,19 @@ def _told(project: str, system: "System", settings: "ServerSettings", data: Path
   ledger     sottovoce ledger --data {shlex.quote(str(data))}
   metrics    {_metrics_url(settings)}
   dashboard  {dashboard}
-Ctrl-C ends it."""
+{asked}Ctrl-C ends it."""
+
+
+def _told_of_survey(survey: "Survey", endpoint: str, results: str, path: Path, data: Path) -> str:
+    """Return where one survey is, and how people come to it."""
+    files = f"{shlex.quote(str(path))} --data {shlex.quote(str(data))}"
+    if survey.admission == "open":
+        invite = f"anybody who has the link; until {survey.expires}"
+    else:
+        invite = f"sottovoce survey invite {files}; until {survey.expires}"
+    return f"""survey {survey.name}
+  link       {endpoint}/s/{survey.name}
+  invite     {invite}
+  results    {results}
+             sottovoce survey results {files}
+"""

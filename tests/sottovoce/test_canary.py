@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.canary import for_apps, require_apart
 from aggregator.catalogue import Versions
+from aggregator.purposes import for_apps, require_apart
 from aggregator.recovery.restore import possible_since
 from aggregator.settings import ServerSettings
 from client_sdk import loads

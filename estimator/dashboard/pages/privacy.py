@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 
-from aggregator.canary import for_apps, is_canary
+from aggregator.canary import is_canary
 from aggregator.connection import StoreRefused, StoreUnavailable
+from aggregator.purposes import like
 from aggregator.store.survey import Survey
 from client_sdk.epochs import day_of
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry, loads
+from client_sdk.survey import is_survey
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import MOST_SURVEY_SECONDS, Finding, trouble
 from estimator.errors import NotPublishable
@@ -64,13 +66,13 @@ class Ledger:
     """What the store says.
 
     Attributes:
-        registry: The newest file for apps.
+        registry: The newest file for apps; without any, a survey's.
         seen: The last look at the devices' ledger; None: there was none yet.
         age: Seconds since it.
         shares: Metrics of the newest file, in its order.
         spends: The same, then metrics that it does not have.
         life: Of a device that has taken part in everything.
-        files: Registry versions for apps.
+        files: Registry versions of that kind.
     """
 
     registry: Registry
@@ -143,7 +145,7 @@ def ledger(inputs: Inputs) -> Ledger:
     source, now = inputs.source, inputs.clock()
     registry = source.newest()
     texts = tuple(source.store.registries.texts())
-    files, life = _lived(texts, day_of(now))
+    files, life = _lived(registry, texts, day_of(now))
     versions = source.catalogue.load()
     survey = source.store.figures.survey()
     seen = None
@@ -179,9 +181,9 @@ def _coarse(
 
 
 @lru_cache(maxsize=1)
-def _lived(texts: tuple[str, ...], today: date) -> tuple[int, Life]:
+def _lived(registry: Registry, texts: tuple[str, ...], today: date) -> tuple[int, Life]:
     """Work out the fullest life, and with how many files; both change once a day at most."""
-    files = [registry for registry in map(loads, texts) if for_apps(registry)]
+    files = like(registry, map(loads, texts))
     return len(files), fullest_life(files, today)
 
 
@@ -229,4 +231,6 @@ def _spends(registry: Registry, totals: Mapping[str, MetricSpending]) -> tuple[S
 def _standing(name: str, registry: Registry) -> str:
     if name in registry.metrics:
         return ""
+    if is_survey(name):
+        return "a survey's question"
     return "the operator's canary" if is_canary(name) else "asked no more"

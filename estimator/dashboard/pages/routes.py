@@ -18,10 +18,12 @@ from estimator.dashboard.pages.privacy import ledger, privacy
 from estimator.dashboard.pages.privacy_charts import CHARTS as PRIVACY_CHARTS
 from estimator.dashboard.pages.questions import questions
 from estimator.dashboard.pages.sessions import login_address, sessions
+from estimator.dashboard.pages.survey_addresses import add_survey_addresses
 from estimator.dashboard.pages.words import FILTERS
 
 NAVIGATION = (
     ("pages.show_overview", "Overview"),
+    ("pages.show_surveys", "Surveys"),
     ("pages.show_privacy", "Privacy"),
     ("pages.show_operations", "Operations"),
     ("pages.show_registry", "Registry"),
@@ -84,4 +86,5 @@ def pages(inputs: Inputs, access: Access) -> Blueprint:
         return render_template("registry.html", page=questions(inputs))
 
     add_metric_addresses(blueprint, inputs)
+    add_survey_addresses(blueprint, inputs)
     return blueprint

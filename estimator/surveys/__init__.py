@@ -1,0 +1,1 @@
+"""What comes of surveys: results per question, in words, and as files that other programs read."""
