@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aggregator.catalogue import Catalogue
 from aggregator.settings import ServerSettings, SettingsError
-from client_sdk.survey import Survey, load_survey
+from client_sdk.survey import Survey, SurveyError, load_survey
 
 _VARIABLE = "SOTTOVOCE_SURVEYS"
 
@@ -15,13 +15,15 @@ def surveys_in(settings: ServerSettings) -> tuple[Survey, ...]:
 
     Raises:
         SettingsError: Two have the same name, or pages could deliver nothing.
-        SurveyError: A file breaks a rule; says which file.
-        OSError: One cannot be read.
+        SurveyError: A file cannot be read or breaks a rule; says which file.
     """
     found: dict[str, Path] = {}
     surveys = []
     for path in settings.survey_files:
-        survey = load_survey(path)
+        try:
+            survey = load_survey(path)
+        except SurveyError as error:
+            raise SurveyError(f"{path}: {error.key}", error.rule, error.value) from error
         if survey.name in found:
             rule = f"must name each survey once; {found[survey.name]} and this file are the same"
             raise SettingsError(_VARIABLE, rule, str(path))

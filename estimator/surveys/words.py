@@ -60,7 +60,9 @@ def impossible(answers: Sequence[tuple[Answer, Estimate]], language: str) -> Ite
         share = entry.share or 0.0
         if 0 <= share <= 1:
             continue
-        name = f"\N{LEFT DOUBLE QUOTATION MARK}{answer.text[language]}\N{RIGHT DOUBLE QUOTATION MARK}"
+        name = (
+            f"\N{LEFT DOUBLE QUOTATION MARK}{answer.text[language]}\N{RIGHT DOUBLE QUOTATION MARK}"
+        )
         side, where = ("below zero", "near zero") if share < 0 else ("above 100 %", "near 100 %")
         yield (
             f"{name} is estimated at {in_percent(share)}, {side}. No true share is. It says that "

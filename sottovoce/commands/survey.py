@@ -12,6 +12,9 @@ ACTS: dict[str, str] = {
     "estimate": "what the answers of a survey on paper or in interviews say",
     "cards": "print a question for paper: instructions, answer cards, slips, tally sheet",
     "plan": "which dice, what they cost, how many answers a survey on paper takes",
+    "serve": "ask people in their browsers, everything on this machine",
+    "results": "what came of a survey, or what comes of it so far",
+    "export": "the reports as R reads them, to check the results with other programs",
 }
 """Each is a module in `sottovoce/surveys/`."""
 

@@ -246,9 +246,7 @@ def _asked(result: Result, language: str) -> Asked:
     return Asked(
         result=result,
         heading=question.text[language],
-        answers=tuple(
-            _answer(answer.text[language], entry) for answer, entry in result.answers
-        ),
+        answers=tuple(_answer(answer.text[language], entry) for answer, entry in result.answers),
         non_response="" if non_response is None else _said_nothing(non_response),
         impossible=tuple(words.impossible(result.answers, language)),
         design=design,

@@ -1,0 +1,56 @@
+"""Where the results of a survey are: options that `survey results` and `survey export` share."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from client_sdk.survey import Survey
+    from estimator.surveys.results import Result
+
+
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where to look."""
+    parser.add_argument("survey", type=Path, metavar="SURVEY", help="file of the survey")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="directory of `sottovoce survey serve` or `sottovoce up`, running or not; what may be "
+        "shown of an open survey is looked at anew",
+    )
+    where.add_argument(
+        "--releases",
+        type=Path,
+        metavar="DIR",
+        help="directory of the release files (SOTTOVOCE_RELEASES, releases); of an open survey "
+        "what the schedule has seen last",
+    )
+
+
+def found_at(args: argparse.Namespace) -> "tuple[Survey, list[Result]]":
+    """Return the survey and what has come of it.
+
+    Raises:
+        SurveyError, DocumentError, SettingsError, KeysError, StoreRefused, StoreUnavailable,
+            OSError, ValueError: Says what to do.
+    """
+    from client_sdk.survey import load_survey
+    from estimator.previews import renew
+    from estimator.source import StoreSource
+    from estimator.surveys.results import results
+    from sottovoce.connect import server_side
+    from sottovoce.system import releases_directory
+
+    survey = load_survey(args.survey)
+    directory = args.releases or releases_directory(args.data)
+    if args.data is not None:
+        with server_side(args.data) as opened:
+            renew(StoreSource(opened.store, opened.catalogue), directory, time.time())
+    if not directory.is_dir():
+        raise ValueError(
+            f"{directory} is no directory; --data, --releases or SOTTOVOCE_RELEASES names it"
+        )
+    return survey, results(survey, directory)
