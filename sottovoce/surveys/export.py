@@ -1,9 +1,9 @@
 """Write a survey's reports as R reads them, to check the results with other people's programs.
 
-Of each question responses_QUESTION.csv with one row per report, in the order of answers and not of arrival;
-design.csv, how R's packages rr and RRreg are told of the chances; expected.csv, our estimates and
-errors; analysis.R, which estimates anew and compares. Nothing in them says more than the results
-do: they are counted out from those.
+Of each question responses_QUESTION.csv with one row per report, in the order of answers and not of
+arrival; design.csv, how R's packages rr and RRreg are told of the chances; expected.csv, our
+estimates and errors; analysis.R, which estimates anew and compares. Nothing in them says more than
+the results do: they are counted out from those.
 """
 
 import argparse

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def law_of(question: Question) -> list[list[Fraction]]:
         return [[1 - other, 1 - own], [other, own]]
     count = len(question.answers)
     codes = [list(question.metric.labels).index(answer.value) for answer in question.answers]
-    codes = codes[::-1] if count == 2 else codes
+    codes = sorted(codes) if count == 2 else codes
     return [[sent_as(mechanism, true, sent) for true in codes] for sent in codes]
 
 
@@ -160,8 +161,7 @@ def test_responses_come_back_as_they_were_counted_and_in_the_order_of_answers(
         elif question.name == "late":
             assert counted == [[1009 - tally.counts[0, 0], tally.counts[0, 0]]]
         else:
-            cells = tally.counts[0].tolist()
-            assert counted == [cells[::-1] if len(cells) == 2 else cells]
+            assert counted == [tally.counts[0].tolist()]
 
 
 def test_a_question_without_figures_is_left_out_and_none_at_all_is_refused(
@@ -195,7 +195,5 @@ def test_the_script_reads_only_what_is_there(survey: Survey, written: Path) -> N
     texts = exported(survey, results(survey, written))
     script = texts["analysis.R"]
     columns = set(read(texts["design.csv"])[0]) | set(read(texts["expected.csv"])[0])
-    import re
-
     used = set(re.findall(r"(?:row|ours|expected|design)\$([a-z_0-9]+)", script))
     assert used and used <= columns
