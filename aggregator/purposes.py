@@ -5,7 +5,7 @@ survey enrols for it and is never heard of again. So each version is of one kind
 may spend in its life is said by the newest version of its own kind.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from aggregator.canary import PREFIX as CANARY
 from aggregator.canary import is_canary
@@ -67,9 +67,12 @@ def foremost(texts: Sequence[str]) -> Registry | None:
     return newest_for_apps(texts) or next(surveys, None)
 
 
-def like(registry: Registry, others: Iterable[Registry]) -> list[Registry]:
-    """Return those of some versions that are for the same as one of them."""
-    return [other for other in others if _kinds(other) == _kinds(registry)]
+def of_the_foremost(texts: Sequence[str]) -> list[Registry]:
+    """Return all versions that are for the same as the foremost one, which is the last of them."""
+    shown = foremost(texts)
+    if shown is None:
+        return []
+    return [found for text in texts if _kinds(found := loads(text)) == _kinds(shown)]
 
 
 def _kinds(registry: Registry) -> set[str]:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from client_sdk.survey import Answer, Odds, Question, Survey
+from estimator.debias import Channel
 from estimator.estimates import Estimate
 from estimator.releases.charts import in_percent
+from estimator.uncertainty import variance_population
 
 _MECHANISMS = {
     "randomized_response": "the answer is kept or turned round (randomized response, Warner 1965)",
@@ -54,10 +56,17 @@ def interval(entry: Estimate) -> str:
     return " to ".join(map(in_percent, entry.interval))
 
 
+def worth(question: Question, answers: int = 1000) -> int:
+    """Return how many direct answers say as much as these, of a share near one half."""
+    variance = float(variance_population(0.5, 1, Channel.of_values(question.metric.mechanism)))
+    return max(1, round(answers * 0.25 / variance))
+
+
 def impossible(answers: Sequence[tuple[Answer, Estimate]], language: str) -> Iterator[str]:
     """Yield a sentence on each estimate that no true share can be, and on such intervals."""
     for answer, entry in answers:
         share = entry.share or 0.0
+        low, high = entry.interval or (0.0, 1.0)
         if 0 <= share <= 1:
             continue
         name = (
@@ -65,15 +74,16 @@ def impossible(answers: Sequence[tuple[Answer, Estimate]], language: str) -> Ite
         )
         side, where = ("below zero", "near zero") if share < 0 else ("above 100 %", "near 100 %")
         yield (
-            f"{name} is estimated at {in_percent(share)}, {side}. No true share is. It says that "
-            f"the true one is {where}, and chance has taken the estimate beyond; the interval, "
-            f"{interval(entry)}, says how far off that can be. It is not cut off, for then sums "
-            "and averages would be too "
-            f"{'large' if share < 0 else 'small'}."
+            f"{name} is estimated at {in_percent(share)}, {side}. No true share is: the true one "
+            f"is {where}, and chance has taken the estimate beyond. It is not cut off, for then "
+            f"sums and averages would be too {'large' if share < 0 else 'small'}."
         )
+        if high < 0 or low > 1:
+            yield (
+                f"Even the interval of {name}, {interval(entry)}, holds nothing that can be true. "
+                "Chance alone does that rarely: see whether answers were made up, or went through "
+                "other chances than the file says."
+            )
     ends = [entry.interval for _, entry in answers if entry.interval is not None]
-    if any(low < 0 or high > 1 for low, high in ends):
-        yield (
-            "Where an interval sticks out of 0 to 100 %, the true share lies in the part that "
-            "does not."
-        )
+    if any(low < 0 <= high or low <= 1 < high for low, high in ends):
+        yield "Of an interval that sticks out of 0 to 100 % only the part inside is possible."

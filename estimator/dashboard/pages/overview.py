@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from client_sdk.metric import Metric
+from client_sdk.survey import survey_of
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import Standing, standing
 from estimator.errors import DocumentError
@@ -62,12 +63,14 @@ class Overview:
         standing: Whether the system does its work.
         rows: Metrics that are asked, in the order of the file, then those that were.
         unreadable: Metrics whose latest release cannot be read, and why.
+        surveys: How many surveys have pages of their own; their questions are no rows here.
     """
 
     project: str | None
     standing: Standing
     rows: tuple[Row, ...]
     unreadable: Mapping[str, str]
+    surveys: int = 0
 
     @property
     def alarming(self) -> list[Row]:
@@ -92,7 +95,9 @@ def overview(inputs: Inputs) -> Overview:
         else:
             latest |= {} if release is None else {name: release}
     project = None if registry is None else registry.project
-    return Overview(project, found, tuple(_rows(asked, latest)), unreadable)
+    shown = {survey.name for survey in inputs.surveys}
+    rows = [row for row in _rows(asked, latest) if survey_of(row.name) not in shown]
+    return Overview(project, found, tuple(rows), unreadable, len(shown))
 
 
 def _rows(asked: dict[str, Metric], latest: dict[str, Release]) -> Iterator[Row]:

@@ -7,11 +7,11 @@ from functools import lru_cache
 
 from aggregator.canary import is_canary
 from aggregator.connection import StoreRefused, StoreUnavailable
-from aggregator.purposes import like
+from aggregator.purposes import of_the_foremost
 from aggregator.store.survey import Survey
 from client_sdk.epochs import day_of
 from client_sdk.metric import Metric
-from client_sdk.registry import Registry, loads
+from client_sdk.registry import Registry
 from client_sdk.survey import is_survey
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.dashboard.pages.standing import MOST_SURVEY_SECONDS, Finding, trouble
@@ -145,7 +145,7 @@ def ledger(inputs: Inputs) -> Ledger:
     source, now = inputs.source, inputs.clock()
     registry = source.newest()
     texts = tuple(source.store.registries.texts())
-    files, life = _lived(registry, texts, day_of(now))
+    files, life = _lived(texts, day_of(now))
     versions = source.catalogue.load()
     survey = source.store.figures.survey()
     seen = None
@@ -181,9 +181,9 @@ def _coarse(
 
 
 @lru_cache(maxsize=1)
-def _lived(registry: Registry, texts: tuple[str, ...], today: date) -> tuple[int, Life]:
+def _lived(texts: tuple[str, ...], today: date) -> tuple[int, Life]:
     """Work out the fullest life, and with how many files; both change once a day at most."""
-    files = like(registry, map(loads, texts))
+    files = of_the_foremost(texts)
     return len(files), fullest_life(files, today)
 
 

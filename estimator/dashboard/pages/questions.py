@@ -4,10 +4,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
+from aggregator.purposes import of_the_foremost
 from client_sdk.epochs import day_of
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry
+from client_sdk.survey import is_survey
 from estimator.dashboard.pages.inputs import Inputs
 from estimator.ledger.lifetime import MICRO
 from estimator.releases.release import Privacy
@@ -73,8 +76,8 @@ class Questions:
     Attributes:
         registry: The newest file for apps.
         asked: Its metrics, in file order.
-        former: Metrics of older files that the newest has no more.
-        files: How many registry versions the server keeps.
+        former: Metrics of older files that the newest has no more; not those of surveys.
+        files: How many versions of that file the server keeps.
     """
 
     registry: Registry
@@ -105,10 +108,15 @@ def questions(inputs: Inputs) -> Questions:
     former = [
         _question(known[-1], known, today)
         for name, known in sorted(versions.items())
-        if name not in registry.metrics
+        if name not in registry.metrics and not is_survey(name)
     ]
-    files = len(inputs.source.store.registries.texts())
+    files = _files(tuple(inputs.source.store.registries.texts()))
     return Questions(registry, tuple(asked), tuple(former), files)
+
+
+@lru_cache(maxsize=1)
+def _files(texts: tuple[str, ...]) -> int:
+    return len(of_the_foremost(texts))
 
 
 def _question(metric: Metric, versions: Sequence[Metric], today: date) -> Question:

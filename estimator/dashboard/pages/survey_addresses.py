@@ -13,7 +13,7 @@ from estimator.dashboard.pages.surveys import (
 )
 
 _WIDTHS = ("narrow",)
-_ROOM = {None: (320, 220), "narrow": (140, 120)}
+_ROOM = {None: (260, 160), "narrow": (140, 120)}
 """In pixels, for shares and for the answers' texts: beside a table on a desk, and on a phone."""
 
 

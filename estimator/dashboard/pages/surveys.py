@@ -236,13 +236,12 @@ def _asked(result: Result, language: str) -> Asked:
         ("What chance does", words.mechanism(question)),
         ("Odds", words.odds(question.odds, len(question.answers))),
         ("Of one answer", f"epsilon {float(question.metric.mechanism.epsilon):.4g}"),
+        (
+            "The price of protection",
+            f"1,000 answers say as much as {count(words.worth(question))} direct ones would, of a "
+            "share near one half",
+        ),
     ]
-    effects = [entry.design_effect for _, entry in result.answers if entry.design_effect]
-    if result.estimates is not None and effects:
-        worth = result.estimates.n / max(effects)
-        design.append(
-            ("As exact as", f"{count(max(1, worth))} direct answers, at the least exact answer")
-        )
     return Asked(
         result=result,
         heading=question.text[language],
