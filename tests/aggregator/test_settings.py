@@ -1,6 +1,7 @@
 """Settings: defaults, the table that documents them, and errors that name variable and rule."""
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def test_every_variable_is_read() -> None:
         "SOTTOVOCE_AOF_REWRITE_INTERVAL": "0",
         "SOTTOVOCE_WAIT_REPLICAS": "1",
         "SOTTOVOCE_CANARY_DEVICES": "250",
+        "SOTTOVOCE_SURVEYS": f"a.toml{os.pathsep}/srv/b.toml",
     }
     assert ServerSettings.from_env(environment) == ServerSettings(
         redis_url="rediss://store.example.org:6380/0",
@@ -63,6 +65,7 @@ def test_every_variable_is_read() -> None:
         aof_rewrite_interval_seconds=0,
         wait_replicas=1,
         canary_devices=250,
+        survey_files=(Path("a.toml"), Path("/srv/b.toml")),
     )
 
 

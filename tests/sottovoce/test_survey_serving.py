@@ -1,0 +1,200 @@
+"""`sottovoce survey serve`, `results` and `export`: a survey from its file to checked figures."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from client_sdk.authentication import MAC_HEADER, batch_mac
+from client_sdk.randomness import Coin
+from client_sdk.report import DEVICES_PATH, REPORTS_PATH, Report, encode_batch, report_to_json
+from client_sdk.survey import Survey, loads_survey
+from sottovoce.__main__ import main
+from sottovoce.commands.survey import ACTS
+from sottovoce.surveys import serve
+from sottovoce.system import free_port
+from tests.estimator.surveys import ILL, LATE, put, survey_of, tally_of, text_of
+from tests.sottovoce.conftest import processes_naming, wait_until
+
+# Alive whenever the tests run; of few people, so that each run sends few reports.
+LIVING = (
+    text_of(LATE, ILL)
+    .replace("2026-11-01", "2024-01-01")
+    .replace("2026-12-31", "2028-12-01")
+    .replace("min_reports = 50", "min_reports = 5")
+)
+SHARES = {"late": [0.7, 0.3], "ill": [0.5, 0.3, 0.1, 0.1]}
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> Path:
+    directory = tmp_path / "releases"
+    directory.mkdir()
+    return directory
+
+
+def told(capsys: Any, *arguments: object, status: int = 0) -> str:
+    assert main(["survey", *map(str, arguments)]) == status
+    captured = capsys.readouterr()
+    return str(captured.out if status == 0 else captured.err)
+
+
+def respond(endpoint: str, write_key: str, survey: Survey) -> list[str]:
+    """Do what a page does after Send: enrol, and send one report per question."""
+    bearer = {"Authorization": f"Bearer {write_key}"}
+    enrolled = requests.post(f"{endpoint}{DEVICES_PATH}", headers=bearer, timeout=20).json()
+    reports = []
+    for question in survey.questions:
+        metric = question.metric
+        mechanism, value = metric.mechanism, metric.encode(question.answers[0].value)[0]
+        coin = Coin()
+        permanent = mechanism.permanent(value, 0, coin)
+        response = mechanism.instantaneous(permanent, coin)
+        report = Report(metric.name, metric.fingerprint, 0, 0, response)
+        reports.append(report_to_json(report, mechanism))
+    body = encode_batch(enrolled["device"], 1, "0" * 32, reports)
+    mac = batch_mac(bytes.fromhex(enrolled["key"]), body)
+    headers = {MAC_HEADER: mac, "Content-Type": "application/json"}
+    answer = requests.post(f"{endpoint}{REPORTS_PATH}", data=body, headers=headers, timeout=20)
+    return list(answer.json()["reports"])
+
+
+@pytest.mark.slow
+def test_a_survey_is_served_answered_shown_closed_and_exported(
+    sottovoce: Any, tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "habits.toml"
+    path.write_text(LIVING)
+    survey = loads_survey(LIVING)
+    data = tmp_path / "habits-data"
+    process = sottovoce("survey", "serve", path, "--data", data, "--port", free_port())
+    lines = []
+    while not (lines and lines[-1].startswith("Ctrl-C")):
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.stderr.read()
+    printed = dict(re.findall(r"^  (\w+(?: key)?) +(.*)$", "".join(lines), flags=re.MULTILINE))
+    assert printed["link"] == f"{printed['endpoint']}/s/habits"
+    assert printed["results"] == f"{printed['dashboard']}surveys/habits"
+    assert printed["invite"] == "anybody who has the link; until 2028-12-01"
+    for _ in range(6):
+        assert respond(printed["endpoint"], printed["write key"], survey) == ["accepted"] * 2
+
+    def so_far() -> list[dict[str, Any]]:
+        shown = told(capsys, "results", path, "--data", data, "--json")
+        return list(json.loads(shown)["questions"])
+
+    wait_until(lambda: so_far()[1]["release"], 60)  # once they are folded
+    assert {each["stage"] for each in so_far()} == {"so far"}
+    assert [each["release"]["n"] for each in so_far()] == [6, 6]
+    page = requests.get(printed["results"], headers={"Accept": "text/html"}, timeout=20)
+    assert page.status_code == 200
+    assert "Were you late?" in page.text and "So far, as of" in page.text
+
+    for name in ("late", "ill"):
+        close = ["publish", "--close", f"survey.habits.{name}", "once", "--data", str(data)]
+        assert main(close) == 0
+    capsys.readouterr()
+    out = told(capsys, "results", path, "--data", data)
+    assert out.count("final: 6 reports") == 2
+    assert respond(printed["endpoint"], printed["write key"], survey) == ["epoch_closed"] * 2
+    page = requests.get(printed["results"], headers={"Accept": "text/html"}, timeout=20)
+    assert page.text.count("Final: 6 people answered.") == 2
+    told(capsys, "export", path, "--data", data, "--out", tmp_path / "r")
+    with open(tmp_path / "r" / "responses_ill.csv", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 6
+
+    process.terminate()
+    process.wait(30)
+    wait_until(lambda: not processes_naming(data), 40)
+
+
+def test_results_are_a_table_with_what_is_impossible_in_words(
+    releases: Path, tmp_path: Path, capsys: Any
+) -> None:
+    survey = survey_of(LATE, ILL)
+    path = tmp_path / "habits.toml"
+    path.write_text(survey.text)
+    late, ill = survey.questions
+    low = tally_of(late, [1.0, 0.0], 1000)
+    low.counts[0, 0] -= 20
+    put(releases, late, low, taken_at=1_796_040_000.0)
+    put(releases, ill, tally_of(ill, [0.5, 0.2, 0.1, 0.2], 49))
+    out = told(capsys, "results", path, "--releases", releases)
+    lines = out.splitlines()
+    assert lines[0] == (
+        "Habits at work (habits): 2026-11-01 to 2026-12-31, anybody who has the link, "
+        "epsilon 2 in all"
+    )
+    assert "  so far, as of 2026-11-30 12:00 UTC, provisional: 1,000 reports; of 100 people" in out
+    assert re.search(r"^Yes +-\d\.\d\d %", out, re.MULTILINE)
+    assert "below zero" in out and "above 100 %" in out
+    assert "  final: withheld, fewer than 50 reports" in out and "49" not in out
+    document = json.loads(told(capsys, "results", path, "--releases", releases, "--json"))
+    assert document["questions"][0]["release"]["estimates"][1]["share"] < 0
+    assert document["questions"][1]["release"]["n"] is None
+
+
+def test_non_response_is_told_as_an_estimate(releases: Path, tmp_path: Path, capsys: Any) -> None:
+    survey = survey_of(LATE, ILL)
+    path = tmp_path / "habits.toml"
+    path.write_text(survey.text)
+    ill = survey.questions[1]
+    put(releases, ill, tally_of(ill, [0.5, 0.2, 0.1, 0.2], 4000))
+    out = told(capsys, "results", path, "--releases", releases)
+    assert re.search(r"^Non-response: (19|20)\.\d\d % prefer not to answer, an estimate$", out, 8)
+    assert "no report has been seen yet" in out
+
+
+def test_nothing_is_exported_before_there_is_anything(
+    releases: Path, tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "habits.toml"
+    path.write_text(survey_of(LATE).text)
+    where = ("--releases", releases, "--out", tmp_path / "r")
+    assert "has no figures yet" in told(capsys, "export", path, *where, status=2)
+    assert not (tmp_path / "r").exists()
+    absent = tmp_path / "absent"
+    error = told(capsys, "results", path, "--releases", absent, status=2)
+    assert "is no directory; --data, --releases or SOTTOVOCE_RELEASES names it" in error
+
+
+def test_up_asks_apps_or_people_but_not_nobody(tmp_path: Path, capsys: Any) -> None:
+    assert main(["up", "--data", str(tmp_path / "data")]) == 2
+    assert "--metrics or --survey must say what is asked" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_survey_is_asked_beside_its_file_unless_data_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(serve, "keep_running", lambda *each: given.append(each) or 0)
+    assert main(["survey", "serve", "a/habits.toml", "b.toml", "--port", "9000"]) == 0
+    assert main(["survey", "serve", "b.toml", "--data", "c"]) == 0
+    assert [each[2] for each in given] == [Path("habits-data"), Path("c")]
+    settings = given[0][1]
+    assert settings.survey_files == (Path("a/habits.toml"), Path("b.toml"))
+    assert settings.port == 9000 and given[0][0] is None
+
+
+def test_a_survey_is_not_served_where_plain_uploads_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("SOTTOVOCE_PLAIN_UPLOADS", "refuse")
+    path = tmp_path / "habits.toml"
+    path.write_text(survey_of(LATE).text)
+    error = told(capsys, "serve", path, "--data", tmp_path / "data", status=2)
+    assert "SOTTOVOCE_PLAIN_UPLOADS must be accept while SOTTOVOCE_SURVEYS names a survey" in error
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("act", ["serve", "results", "export"])
+def test_each_act_says_what_it_does(act: str, capsys: Any) -> None:
+    assert act in ACTS
+    with pytest.raises(SystemExit) as ended:
+        main(["survey", act, "--help"])
+    assert ended.value.code == 0 and "usage: sottovoce survey" in capsys.readouterr().out
