@@ -27,12 +27,7 @@ COMMANDS = {
     "preview": "what a device would send: exact bytes, in words, and epsilon spent",
     "keys": "list and rotate the server's keys",
     "log": "list or verify the administrators' log",
-<<<<<<< HEAD
-=======
-    "survey": "ask people in their browsers, and see what comes of it",
-    "simulate": "send the reports of simulated devices to a server",
->>>>>>> e2c1863 (Surveys are served, registered and shown: settings, caps, results page (with the survey package to come))
-    "survey": "surveys in the browser and on paper: check a file, and more",
+    "survey": "surveys in the browser and on paper: check a file, ask it, see what comes of it",
     "simulate": "send the reports of simulated devices to a server",
 }
 

@@ -1,5 +1,6 @@
 """docs/surveys.md is executed: its file is read, its snippet runs, its figures are computed."""
 
+import json
 import math
 import re
 import shlex
@@ -8,9 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.catalogue import Catalogue
+from aggregator.keyring.first_keys import load_or_make as make
+from aggregator.keyring.keys import Keys
+from aggregator.machine.embedded import EmbeddedServer
+from aggregator.settings import ServerSettings
+from aggregator.store import Store
 from client_sdk.mechanisms import build
 from client_sdk.survey import deniable, load_survey, loads_survey
-from sottovoce.__main__ import main
+from client_sdk.survey.compiled import MECHANISMS
+from estimator import previews
+from sottovoce.__main__ import main, parser_for
+from sottovoce.surveys import serve
+from tests.estimator.surveys import put, tally_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "surveys.md").read_text()
@@ -96,3 +107,121 @@ def test_with_five_answers_no_epsilon_makes_the_plain_mechanism_deniable() -> No
 def test_the_odds_of_the_page_are_those_of_its_question() -> None:
     kept = math.e / (1 + math.e)
     assert f"about {100 * (1 - kept):.0f} send Yes" in PAGE
+
+
+# Serving it, results, checking in R
+
+
+def served(directory: Path, text: str) -> Path:
+    """Make what `sottovoce survey serve habits.toml` leaves when 812 people have answered."""
+    data = directory / "habits-data"
+    data.mkdir()
+    make(data / "keys.json", datetime.now(UTC).date())
+    survey = loads_survey(text)
+    with EmbeddedServer.start(data / "store", appendfsync="no") as server:
+        settings = ServerSettings(redis_url=server.url, keys_file=data / "keys.json")
+        keys = Keys.load(settings.keys_file)
+        store = Store.connect(settings, keys.pseudonym_key)
+        store.migrate()
+        store.check()
+        Catalogue(store).register(survey.registry_text)
+        store.close()
+    shares = ([0.87, 0.13], [0.3, 0.6, 0.1], [0.1, 0.2, 0.3, 0.35, 0.05, 0.0, 0.0])
+    at = datetime(2026, 12, 8, 9, 30, tzinfo=UTC).timestamp()
+    for question, held in zip(survey.questions, shares, strict=True):
+        put(data / "releases", question, tally_of(question, held, 812), taken_at=at)
+    return data
+
+
+def commands(title: str) -> list[list[str]]:
+    lines = "".join(blocks(title, "sh")).splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("sottovoce ")]
+
+
+@pytest.fixture
+def answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "habits.toml").write_text(EXAMPLE)
+    monkeypatch.setattr(previews, "renew", lambda *given: 0)  # nothing has come since
+    return served(tmp_path, EXAMPLE)
+
+
+def test_the_results_of_the_page_are_those_of_its_example(
+    answered: Path, capsys: pytest.CaptureFixture
+) -> None:
+    table, as_json = commands("Results")
+    assert main(table) == 0
+    printed = capsys.readouterr().out
+    (shown,) = blocks("Results", "text")
+    assert printed.split("\n\n")[1] + "\n" == shown
+    assert main(as_json) == 0
+    found = json.loads(capsys.readouterr().out)["questions"]
+    assert [each["release"]["n"] for each in found] == [812] * 3
+
+
+def test_the_files_for_r_are_those_of_the_page(
+    answered: Path, capsys: pytest.CaptureFixture
+) -> None:
+    (export,) = commands("Checking us in R")
+    assert main(export) == 0
+    written = {path.name for path in Path("for-r").iterdir()}
+    named = {"design.csv", "expected.csv", "analysis.R"}
+    questions = ("ever_late", "work_when_ill", "main_way")
+    assert written == named | {f"responses_{name}.csv" for name in questions}
+    for name in named:
+        assert f"`{name}`" in section("Checking us in R")
+    assert "cd for-r && Rscript analysis.R" in section("Checking us in R")
+
+
+def test_the_page_serves_by_commands_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(serve, "keep_running", lambda *each: given.append(each[2]) or 0)
+    (command,) = commands("Serving it")
+    assert main(command) == 0
+    assert given == [Path("habits-data")]
+    for inline in ("sottovoce up --metrics metrics.toml --survey habits.toml --data DIR",):
+        assert f"`{inline}`" in section("Serving it")
+        assert parser_for("up").parse_args(shlex.split(inline)[2:]).survey_files
+
+
+@pytest.mark.parametrize("change", ["title", "expires", "most_epsilon", "text", "deniability"])
+def test_what_may_be_changed_makes_no_other_version_of_a_question(change: str) -> None:
+    before = {q.name: q.metric.fingerprint for q in loads_survey(EXAMPLE).questions}
+    changed = {
+        "title": EXAMPLE.replace("Habits at work", "Your habits at work"),
+        "expires": EXAMPLE.replace("expires = 2027-03-01", "expires = 2027-04-01"),
+        "most_epsilon": EXAMPLE.replace("most_epsilon = 4.0", "most_epsilon = 5.0"),
+        "text": EXAMPLE.replace("Did you come late", "Have you come late"),
+        "deniability": EXAMPLE.replace("deniability = true", "deniability = false", 1),
+    }[change]
+    assert changed != EXAMPLE
+    assert {q.name: q.metric.fingerprint for q in loads_survey(changed).questions} == before
+
+
+@pytest.mark.parametrize("change", ["epsilon", "mechanism", "answers", "order", "prefer_not"])
+def test_what_makes_another_version_of_a_question_does(change: str) -> None:
+    on_foot, bicycle = "answers.on_foot]", "answers.bicycle]"
+    changed = {
+        "epsilon": EXAMPLE.replace("epsilon = 2.0", "epsilon = 1.9"),
+        "mechanism": EXAMPLE.replace(
+            "epsilon = 2.0", 'epsilon = 2.0\nmechanism = "optimized_unary"'
+        ),
+        "answers": EXAMPLE.replace("answers.on_foot", "answers.walking"),
+        "order": EXAMPLE.replace(on_foot, "@")
+        .replace(bicycle, on_foot)
+        .replace("questions.@", f"questions.{bicycle}"),
+        "prefer_not": EXAMPLE.replace(
+            "epsilon = 2.0", "epsilon = 2.0\nprefer_not_to_answer = false"
+        ),
+    }[change]
+    before, after = (
+        {q.name: q.metric.fingerprint for q in loads_survey(text).questions}
+        for text in (EXAMPLE, changed)
+    )
+    assert before["main_way"] != after["main_way"]
+    assert before["ever_late"] == after["ever_late"]
+
+
+def test_the_table_of_designs_names_every_mechanism_of_surveys() -> None:
+    for mechanism in MECHANISMS:
+        assert f"| `{mechanism}`" in section("Checking us in R"), mechanism

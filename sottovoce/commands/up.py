@@ -145,7 +145,10 @@ def _told_of_survey(survey: "Survey", endpoint: str, results: str, path: Path, d
     if survey.admission == "open":
         invite = f"anybody who has the link; until {survey.expires}"
     else:
-        invite = f"sottovoce survey invite {files}; until {survey.expires}"
+        invite = (
+            f"sottovoce survey invite {files} --count 100 --url {endpoint} --out links.csv\n"
+            f"             until {survey.expires}; behind a proxy --url is its address"
+        )
     return f"""survey {survey.name}
   link       {endpoint}/s/{survey.name}
   invite     {invite}
