@@ -182,6 +182,8 @@ def test_an_impossible_share_stands_as_it_is_with_words_on_it(
     assert (yes.share or 0) < 0 < 1 < (no.share or 0)
     assert section.one("table").rows[1][1] == percent(yes.share)
     assert section.one("table").rows[1][4] == "0.00 %"
+    marked = section.all("td", class_="number below")
+    assert [each.text for each in marked] == [percent(yes.share), percent(no.share)]
     texts = [each.text for each in section.all("p", class_="finding")]
     assert f"“Yes” is estimated at {percent(yes.share)}, below zero." in texts[0]
     assert f"“No” is estimated at {percent(no.share)}, above 100 %." in texts[1]
