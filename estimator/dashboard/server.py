@@ -1,6 +1,7 @@
 """Runs the dashboard: its application under gunicorn, as the aggregation server runs."""
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from aggregator.survey_files import surveys_in
 from aggregator.watching.readiness import free_share_in
+from client_sdk.survey import Survey
 from estimator.dashboard.access import is_loopback
 from estimator.dashboard.app import create_app
 from estimator.source import StoreSource
@@ -32,6 +34,7 @@ def application(settings: ServerSettings, releases: Path) -> Flask:
     """
     keys = KeyFile(settings.keys_file)
     store = Store.connect(settings, keys.current().pseudonym_key)
+    surveys = surveys_in(settings)
     return create_app(
         source=StoreSource(store, Catalogue(store)),
         releases=releases,
@@ -41,8 +44,24 @@ def application(settings: ServerSettings, releases: Path) -> Flask:
         metrics_urls=settings.metrics_urls,
         open_here=is_loopback(settings.dashboard_host),
         ahead=True,
-        surveys=surveys_in(settings),
+        surveys=surveys,
+        invitations=invitations_of(store, surveys),
     )
+
+
+def invitations_of(
+    store: Store, surveys: Sequence[Survey]
+) -> Callable[[str], tuple[int, int] | None]:
+    """Return what says how many invitations to a survey were made and used, None for open ones."""
+    by_invitation = {survey.name for survey in surveys if survey.admission == "invitation"}
+
+    def figures(name: str) -> tuple[int, int] | None:
+        if name not in by_invitation:
+            return None
+        found = store.invitations.figures(name)
+        return found.made, found.used
+
+    return figures
 
 
 def run(settings: ServerSettings, releases: Path) -> None:

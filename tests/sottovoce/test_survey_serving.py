@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,21 @@ def respond(endpoint: str, write_key: str, survey: Survey) -> list[str]:
     return list(answer.json()["reports"])
 
 
+def shown(address: str) -> str:
+    """Return a page of the dashboard, once that has started."""
+    texts: list[str] = []
+
+    def there() -> bool:
+        with suppress(requests.ConnectionError):
+            answer = requests.get(address, headers={"Accept": "text/html"}, timeout=20)
+            assert answer.status_code == 200, answer.text
+            texts.append(answer.text)
+        return bool(texts)
+
+    wait_until(there, 60)
+    return texts[0]
+
+
 @pytest.mark.slow
 def test_a_survey_is_served_answered_shown_closed_and_exported(
     sottovoce: Any, tmp_path: Path, capsys: Any
@@ -90,9 +106,8 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     wait_until(lambda: so_far()[1]["release"], 60)  # once they are folded
     assert {each["stage"] for each in so_far()} == {"so far"}
     assert [each["release"]["n"] for each in so_far()] == [6, 6]
-    page = requests.get(printed["results"], headers={"Accept": "text/html"}, timeout=20)
-    assert page.status_code == 200
-    assert "Were you late?" in page.text and "So far, as of" in page.text
+    page = shown(printed["results"])
+    assert "Were you late?" in page and "So far, as of" in page
 
     for name in ("late", "ill"):
         close = ["publish", "--close", f"survey.habits.{name}", "once", "--data", str(data)]
@@ -101,8 +116,7 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     out = told(capsys, "results", path, "--data", data)
     assert out.count("final: 6 reports") == 2
     assert respond(printed["endpoint"], printed["write key"], survey) == ["epoch_closed"] * 2
-    page = requests.get(printed["results"], headers={"Accept": "text/html"}, timeout=20)
-    assert page.text.count("Final: 6 people answered.") == 2
+    assert shown(printed["results"]).count("Final: 6 people answered.") == 2
     told(capsys, "export", path, "--data", data, "--out", tmp_path / "r")
     with open(tmp_path / "r" / "responses_ill.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 6

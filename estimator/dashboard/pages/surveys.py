@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aggregator.connection import StoreUnavailable
 from client_sdk.epochs import day_of
 from client_sdk.survey import Survey
 from client_sdk.survey.model import Phase
@@ -217,7 +218,10 @@ def _facts(inputs: Inputs, survey: Survey) -> Facts:
 
 def _invitations(inputs: Inputs, survey: Survey) -> str | None:
     """Return how many there are; used ones in steps that tell of no single person."""
-    known = None if inputs.invitations is None else inputs.invitations(survey.name)
+    try:
+        known = None if inputs.invitations is None else inputs.invitations(survey.name)
+    except StoreUnavailable:
+        return "not known while the store is away"
     if known is None:
         return None
     made, used = known

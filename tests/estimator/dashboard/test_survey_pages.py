@@ -6,7 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from aggregator.store import Store
+from aggregator.survey.invitations import SurveyKeys
 from client_sdk.survey import Survey
+from estimator.dashboard.server import invitations_of
 from estimator.surveys.results import Result, results
 from tests.aggregator.conftest import NOW, make_world
 from tests.estimator.dashboard.conftest import Desk
@@ -164,6 +167,27 @@ def test_used_invitations_are_told_in_steps_of_min_reports(show: Callable[..., E
     assert told(199) == told(150) == "400 made, at least 150 of them used (37.50 %)"
     assert told(200) == "400 made, at least 200 of them used (50.00 %)"
     assert "Invitations" not in show(invitations=lambda name: None).all("dl")[0].figures
+
+
+def test_the_dashboard_asks_the_store_for_invitations_and_does_without(
+    show: Callable[..., Element], desk: Desk
+) -> None:
+    closed = survey_of(LATE, name="closed", admission="invitation")
+    store = desk.world.store
+    tokens = [f"{number:032x}" for number in range(70)]
+    SurveyKeys(store.invitations, desk.world.keys.pseudonym_key).open("closed", closed.expires)
+    store.invitations.add("closed", tokens)
+    for token in tokens[:60]:
+        store.invitations.use("closed", token, token * 8)
+    known = invitations_of(store, (closed,))
+    assert known("closed") == (70, 60) and known("habits") is None
+
+    def told(store: Store) -> str:
+        given = {"surveys": (closed,), "invitations": invitations_of(store, (closed,))}
+        return show("/surveys/closed", **given).all("dl")[0].figures["Invitations"]
+
+    assert told(store) == "70 made, at least 50 of them used (71.43 %)"
+    assert told(desk.away().store) == "not known while the store is away"
 
 
 def test_an_impossible_share_stands_as_it_is_with_words_on_it(
