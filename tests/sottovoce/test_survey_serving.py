@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -81,21 +82,36 @@ def shown(address: str) -> str:
 
 @pytest.mark.slow
 def test_a_survey_is_served_answered_shown_closed_and_exported(
-    sottovoce: Any, tmp_path: Path, capsys: Any
+    sottovoce: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     path = tmp_path / "habits.toml"
     path.write_text(LIVING)
     survey = loads_survey(LIVING)
     data = tmp_path / "habits-data"
-    process = sottovoce("survey", "serve", path, "--data", data, "--port", free_port())
+    closed = tmp_path / "closed.toml"
+    closed.write_text(LIVING.replace("habits", "closed").replace('"open"', '"invitation"'))
+    process = sottovoce(
+        "survey", "serve", path, closed, "--data", data, "--port", free_port(), "--workers", 1
+    )
     lines = []
     while not (lines and lines[-1].startswith("Ctrl-C")):
         lines.append(process.stdout.readline())
         assert lines[-1], process.stderr.read()
-    printed = dict(re.findall(r"^  (\w+(?: key)?) +(.*)$", "".join(lines), flags=re.MULTILINE))
+    head, of_habits, of_closed = re.split(r"^survey \w+\n", "".join(lines), flags=re.MULTILINE)
+    printed = dict(re.findall(r"^  (\w+(?: key)?) +(.*)$", head + of_habits, re.MULTILINE))
     assert printed["link"] == f"{printed['endpoint']}/s/habits"
     assert printed["results"] == f"{printed['dashboard']}surveys/habits"
     assert printed["invite"] == "anybody who has the link; until 2028-12-01"
+    page = requests.get(f"{printed['link']}?language=en", timeout=20)
+    assert page.status_code == 200 and "Habits at work" in page.text
+
+    monkeypatch.chdir(tmp_path)
+    invite = dict(re.findall(r"^  (\w+) +(.*)$", of_closed, re.MULTILINE))["invite"]
+    assert main(shlex.split(invite)[1:]) == 0
+    links = (tmp_path / "links.csv").read_text().split()[1:]
+    assert len(links) == 100
+    assert all(link.startswith(f"{printed['endpoint']}/s/closed#i=") for link in links)
+    assert "100 made, fewer than 5 of them used" in shown(f"{printed['dashboard']}surveys/closed")
     for _ in range(6):
         assert respond(printed["endpoint"], printed["write key"], survey) == ["accepted"] * 2
 
