@@ -14,7 +14,6 @@ from aggregator.machine.embedded import EmbeddedServer
 from aggregator.purposes import require_no_survey
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
-from aggregator.survey_files import register_surveys, surveys_in
 from client_sdk.registry import load
 
 
@@ -109,6 +108,5 @@ def _open(settings: ServerSettings, *, restored: bool) -> ServerSide:
         registry = load(settings.metrics_file)
         require_no_survey(registry)
         catalogue.register(registry.text)
-    register_surveys(catalogue, surveys_in(settings))
     catalogue.load()
     return ServerSide(settings, store, catalogue, log)

@@ -6,7 +6,7 @@
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from aggregator.store import Store
 from aggregator.survey_files import register_surveys, surveys_in
 from aggregator.unsealing import require_uploads
 from client_sdk.registry import loads
+from client_sdk.survey import Survey
 
 Fsync = Literal["always", "everysec"]
 READY_TRIES = 12
@@ -114,7 +115,7 @@ def running(
         environment = {
             "REDIS_URL": server.url,
             "SOTTOVOCE_KEYS_FILE": str(keys_file.resolve()),
-            "SOTTOVOCE_SURVEYS": os.pathsep.join(str(p.resolve()) for p in settings.survey_files),
+            "SOTTOVOCE_SURVEYS": os.pathsep.join(map(str, _kept(surveys, data / "surveys"))),
             "SOTTOVOCE_PLAIN_UPLOADS": "accept" if settings.plain_uploads else "refuse",
             "SOTTOVOCE_ENROL_LIMIT": str(settings.enrol_limit),
             "SOTTOVOCE_ENROL_LIMIT_PER_NETWORK": str(settings.enrol_limit_per_network),
@@ -156,6 +157,17 @@ def running(
                 log_directory,
             )
         store.close()
+
+
+def _kept(surveys: Sequence[Survey], folder: Path) -> list[Path]:
+    """Keep the files as they are now: a process that begins again reads what the others have."""
+    folder.mkdir(exist_ok=True)
+    paths = []
+    for survey in surveys:
+        path = folder.resolve() / f"{survey.name}.toml"
+        path.write_text(survey.text, encoding="utf-8")
+        paths.append(path)
+    return paths
 
 
 def free_port(host: str = "127.0.0.1", wanted: int = 0) -> int:
