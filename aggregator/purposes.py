@@ -19,7 +19,7 @@ _APPS = ""
 
 def for_apps(registry: Registry) -> bool:
     """Say whether a registry version is for apps, not the canary's own or a survey's."""
-    return _kinds(registry) == {_APPS}
+    return _APPS in _kinds(registry)
 
 
 def survey_in(registry: Registry) -> str | None:
