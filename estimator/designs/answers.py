@@ -127,9 +127,11 @@ class _Broken(Exception):
 
 def _varied(table: Table, reading: Reading) -> tuple[str, ...]:
     """Return which parameters stand in columns."""
+    names = parameters(reading.name)
     if reading.name == SeveralAnswers.name:
-        return ()
-    columns = [name for name in parameters(reading.name) if name in table.columns]
+        # A column of counts may be called like an answer, and answers like parameters.
+        names = ("truth",) if reading.answer in table.columns else ()
+    columns = [name for name in names if name in table.columns]
     for name in columns:
         if name in reading.given:
             raise DesignError(f"{name} is given, and there is a column {name!r}, too: drop one")

@@ -44,7 +44,7 @@ def document(survey: Survey, request: Request) -> dict[str, object]:
         "refused": survey.refused,
         "effective_n": survey.effective,
         "level": request.level,
-        "divisor": "n" if len(survey.designs) > 1 else request.divisor,
+        "divisor": "n" if survey.cells else request.divisor,
         "population": survey.population,
         "finite_population": survey.finite,
         "figures": [_figure(figure, survey.population) for figure in survey.figures],

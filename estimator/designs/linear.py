@@ -42,11 +42,14 @@ class Stratum:
         samples: One for each of the design's.
         size: People in it; None if unknown.
         name: For errors.
+        design: How its people were asked, if not like the others: the same design with other
+            parameters, as on paper and in a browser.
     """
 
     samples: tuple[Sample, ...]
     size: int | None = None
     name: str = "all"
+    design: Design | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def estimate(
     """Estimate all figures of a design.
 
     Args:
-        design: How everybody was asked.
+        design: How people were asked in strata that do not say so themselves.
         strata: One, or several with their sizes.
         level: Of the intervals.
         divisor: Whether variances divide by n or by n - 1, with as many respondents in a sample.
@@ -107,7 +110,7 @@ def estimate(
     figures = []
     for name in design.figures:
         parts = [
-            _part(design, name, stratum, number, weight, level, divisor, finite, method)
+            _part(stratum.design or design, name, stratum, number, weight, level, divisor, finite, method)
             for weight, stratum in zip(shares, strata, strict=True)
             for number in range(len(design.samples))
         ]
@@ -221,7 +224,8 @@ def _ratio(
     means, covariance = np.zeros(2), np.zeros((2, 2))
     for weight, stratum in zip(shares, strata, strict=True):
         for number, sample in enumerate(stratum.samples):
-            both = np.array([_scores(design, each, number) for each in design.ratios[name]])
+            own = stratum.design or design
+            both = np.array([_scores(own, each, number) for each in own.ratios[name]])
             means += weight * both @ sample.shares
             covariance += weight**2 * both @ sample.covariance @ both.T * _spread(sample, divisor)
     if means[1] == 0:

@@ -1,8 +1,9 @@
 """One survey from its table to its figures: what `sottovoce survey estimate` prints.
 
 Everything is decided by what the table holds: cells where parameters vary, strata where there is
-such a column, weights where there are weights. What does not go together is refused with the
-reason.
+such a column, weights where there are weights. Where each stratum has its own parameters (one was
+asked on paper, one in a browser) each is inverted by its own. What does not go together is refused
+with the reason.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +63,8 @@ class Survey:
     """All that a table says.
 
     Attributes:
-        designs: One, or one for each cell.
+        designs: One, or one for each cell, or for strata that differ in it.
+        cells: Whether one share was sought over several designs.
         n: Answers used.
         blank: Rows without an answer.
         refused: Respondents who refused.
@@ -79,6 +81,7 @@ class Survey:
     """
 
     designs: tuple[Design, ...]
+    cells: bool
     n: int
     blank: int
     refused: int
@@ -120,7 +123,8 @@ def analyse(table: Table, request: Request) -> Survey:
     if not answers:
         raise NoReports("nobody answered: there is no estimate, which is not one of zero")
     designs = tuple(dict.fromkeys(answer.design for answer in answers))
-    _check(answers, designs, request)
+    cells = len(designs) > 1 and not any(answer.stratum for answer in answers)
+    _check(answers, designs, cells, request)
     names = sorted({answer.stratum for answer in answers})
     missing = sorted(set(request.strata) - set(names))
     if missing:
@@ -128,7 +132,7 @@ def analyse(table: Table, request: Request) -> Survey:
     sizes = {"": request.population} if names == [""] else dict(request.strata)
     finite = len(designs[0].samples) == 1 and all(sizes.get(name) for name in names)
     agreed = None
-    if len(designs) > 1:
+    if cells:
         figure, agreed = _over_cells(answers, request)
         figures: tuple[Figure, ...] = (figure,)
     else:
@@ -140,6 +144,7 @@ def analyse(table: Table, request: Request) -> Survey:
     weights = [(answer.weight, answer.count) for answer in answers if answer.weight]
     return Survey(
         designs,
+        cells,
         _number(answers),
         _number(a for a in everybody if a.report is None and not a.refused),
         _number(a for a in everybody if a.refused),
@@ -164,15 +169,19 @@ def _kish(weights: Sequence[tuple[float, int]]) -> float:
     return sum(w * n for w, n in weights) ** 2 / sum(w * w * n for w, n in weights)
 
 
-def _check(answers: Sequence[Answer], designs: Sequence[Design], request: Request) -> None:
+def _check(
+    answers: Sequence[Answer], designs: Sequence[Design], cells: bool, request: Request
+) -> None:
     weighted = any(answer.weight is not None for answer in answers)
     stratified = any(answer.stratum for answer in answers)
     rules = {
-        "several parameters (cells) and weights": len(designs) > 1 and weighted,
-        "several parameters (cells) and strata": len(designs) > 1 and stratified,
-        "several parameters (cells) and a finite population": len(designs) > 1
+        "several parameters (cells) and weights": cells and weighted,
+        "several parameters (cells) within a stratum": stratified
+        and len({(answer.stratum, answer.design) for answer in answers})
+        > len({answer.stratum for answer in answers}),
+        "several parameters (cells) and a finite population": cells
         and request.population is not None,
-        "several parameters (cells) and Clopper and Pearson's intervals": len(designs) > 1
+        "several parameters (cells) and Clopper and Pearson's intervals": cells
         and request.method != "wilson",
         "strata and a population without strata": stratified and request.population is not None,
         "groups to compare and strata": request.by is not None and stratified,
@@ -183,10 +192,10 @@ def _check(answers: Sequence[Answer], designs: Sequence[Design], request: Reques
     for what, broken in rules.items():
         if broken:
             raise DesignError(f"there is no estimator here for {what}")
-    if len(designs) > 1 and not all(isinstance(design, YesNo) for design in designs):
+    if cells and not all(isinstance(design, YesNo) for design in designs):
         raise DesignError(
-            f"{designs[0].name} takes one set of parameters for all respondents; columns of "
-            "parameters are for designs with one sample and two reports"
+            f"{designs[0].name} takes one set of parameters for all respondents, or one for each "
+            "stratum; columns of parameters are for designs with one sample and two reports"
         )
 
 
@@ -220,14 +229,13 @@ def _figures(
     finite: bool,
     request: Request,
 ) -> tuple[Figure, ...]:
-    design = answers[0].design
     strata = []
     for name in sorted({answer.stratum for answer in answers}):
         own = [answer for answer in answers if answer.stratum == name]
-        size = sizes.get(name)
-        strata.append(Stratum(_samples(own, design, name), size, name or "all"))
+        design, size = own[0].design, sizes.get(name)
+        strata.append(Stratum(_samples(own, design, name), size, name or "all", design))
     return estimate(
-        design,
+        answers[0].design,
         strata,
         level=request.level,
         divisor=request.divisor,

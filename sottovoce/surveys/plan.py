@@ -223,13 +223,15 @@ def _of_survey(args: argparse.Namespace) -> dict[str, Any]:
         mixed.procedures(survey, survey.languages[0], devices),
         strict=True,
     ):
-        browser = outlook(mixed.browser_design(question), args.share, args.n, level=args.level)
+        in_browser = mixed.browser_design(question)
+        browser = outlook(in_browser, args.share, args.n, level=args.level)
         paper = _figures(args, asked.choice, HALF)
         questions.append(
             {
                 "question": question.name,
                 "answer": question.answers[0].name,
                 "browser": {
+                    "parameters": _stated(in_browser),
                     "epsilon": asked.browser_epsilon,
                     "standard_error": browser.standard_error,
                     "margin": browser.margin,

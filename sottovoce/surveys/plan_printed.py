@@ -1,6 +1,7 @@
 """Plans of paper surveys, for the terminal."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from sottovoce.table import percent, table
@@ -94,3 +95,15 @@ def survey(plan: dict[str, Any]) -> None:
         "worth",
     )
     print(table(header, rows, left=2))
+    print("\nTo estimate both modes together, each in its own stratum (docs/paper.md):")
+    print(table(("question", "parameter", "browser", "on paper"), _parameters(plan), left=2))
+
+
+def _parameters(plan: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return each parameter in both modes: the browser's to 12 digits, the paper's exactly."""
+    return [
+        (each["question"], name, f"{float(Fraction(value)):.12g}", each["paper"]["parameters"][name])
+        for each in plan["questions"]
+        for name, value in each["browser"]["parameters"].items()
+    ]
+

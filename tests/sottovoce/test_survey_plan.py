@@ -114,6 +114,8 @@ def test_a_browser_survey_is_planned_in_both_modes(capsys: pytest.CaptureFixture
         assert each["paper"]["epsilon"] <= each["browser"]["epsilon"]
         assert each["paper"]["standard_error"] >= each["browser"]["standard_error"]
         assert each["paper"]["standard_error"] < 1.02 * each["browser"]["standard_error"]
+        # Of the same form, so that a column of the file can hold both.
+        assert each["browser"]["parameters"].keys() == each["paper"]["parameters"].keys()
     text = said(capsys, "--survey", EXAMPLE)
     assert "the bag with 26 slips" in text and "1.000" in text and "0.999" in text
 

@@ -174,6 +174,8 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(DesignError, match="one set of parameters"):
         survey("p1,p2,sample,yes,no\n0,1,1,6,4\n0,1,2,5,5\n0,0.9,1,6,4\n0,0.9,2,6,4\n",
                "lie-detector", {})  # fmt: skip
+    with pytest.raises(DesignError, match="within a stratum"):
+        survey("p,stratum,yes,no\n0.7,a,6,4\n0.8,a,5,5\n0.8,b,5,5\n", given={})
     rows = "answer,stratum,weight,sex\n" + "yes,a,1,f\nno,a,1,m\nyes,b,1,f\nno,b,1,m\n" * 2
     with pytest.raises(DesignError, match="groups to compare and strata"):
         survey(rows, strata={"a": 9, "b": 9}, by="sex", others=("sex",))
@@ -203,6 +205,28 @@ def test_sizes_given_correct_the_errors_of_one_sample():
     strata = survey("stratum,yes,no\na,60,40\nb,50,50\n", strata={"a": 300, "b": 100})
     assert strata.finite and strata.population == 400
     assert strata.figures[0].estimate == pytest.approx(0.75 * 0.75 + 0.25 * 0.5)
+
+
+def test_paper_and_browser_are_two_strata_with_parameters_of_their_own():
+    text = (
+        "answer,stratum,truth,count\na,paper,4/11,120\nb,paper,4/11,80\nc,paper,4/11,40\n"
+        "a,browser,0.36,300\nb,browser,0.36,90\nc,browser,0.36,110\n"
+    )
+    given, sizes = {"answers": "a,b,c"}, {"paper": 3000, "browser": 1000}
+    both = survey(text, "matrix", given, strata=sizes)
+    assert len(both.designs) == 2 and not both.cells and both.finite
+    assert both.epsilon == max(design.epsilon for design in both.designs)
+    lines = text.splitlines(keepends=True)
+    paper, browser = (
+        survey("".join([lines[0], *part]), "matrix", given) for part in (lines[1:4], lines[4:])
+    )
+    for place in range(3):
+        alone = 0.75 * paper.figures[place].estimate + 0.25 * browser.figures[place].estimate
+        assert both.figures[place].estimate == pytest.approx(alone)
+    with pytest.raises(DesignError, match="truth is given, and there is a column"):
+        survey(text, "matrix", given | {"truth": "0.36"})
+    called_truth = survey("truth,lie\n60,40\n", "matrix", {"answers": "truth,lie", "truth": "0.5"})
+    assert called_truth.n == 100
 
 
 def test_counts_and_rows_give_the_same_regression():

@@ -121,6 +121,30 @@ def test_strata_are_weighted_by_their_sizes():
     assert both.interval[0] == pytest.approx(both.estimate - below)
 
 
+def test_strata_may_be_asked_with_parameters_of_their_own():
+    paper, browser = SeveralAnswers.telling_truth("abc", "4/11"), SeveralAnswers.telling_truth(
+        "abc", "0.36"
+    )
+    counts = {paper: [120, 60, 20], browser: [200, 60, 40]}
+    strata = [
+        Stratum((Sample.of_counts(own),), size, name, design)
+        for (design, own), size, name in zip(
+            counts.items(), (3000, 1000), ("paper", "browser"), strict=True
+        )
+    ]
+    alone = [
+        estimate(design, [Stratum((Sample.of_counts(own),))]) for design, own in counts.items()
+    ]
+    for figure, on_paper, in_browser in zip(estimate(paper, strata), *alone, strict=True):
+        assert figure.estimate == pytest.approx(
+            0.75 * on_paper.estimate + 0.25 * in_browser.estimate
+        )
+        error = sqrt(
+            0.75**2 * on_paper.standard_error**2 + 0.25**2 * in_browser.standard_error**2
+        )
+        assert figure.standard_error == pytest.approx(error)
+
+
 def test_errors_in_a_finite_population_are_those_of_all_samples_and_all_noise():
     # 6 people, 2 of whom hold it; every sample of 3, every outcome of their dice: the mean
     # estimated variance is the variance of the estimates.
