@@ -110,7 +110,17 @@ def estimate(
     figures = []
     for name in design.figures:
         parts = [
-            _part(stratum.design or design, name, stratum, number, weight, level, divisor, finite, method)
+            _part(
+                stratum.design or design,
+                name,
+                stratum,
+                number,
+                weight,
+                level,
+                divisor,
+                finite,
+                method,
+            )
             for weight, stratum in zip(shares, strata, strict=True)
             for number in range(len(design.samples))
         ]

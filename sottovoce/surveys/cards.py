@@ -22,7 +22,7 @@ examples:
     --question "Have you ever ...?" --out sheet.pdf --paper letter
   sottovoce survey cards --design warner --epsilon 1 --question "Have you ...?" --out sheet.pdf
   sottovoce survey cards --design crosswise --p 1/4 --question "I have ..." --out sheet.pdf
-  sottovoce survey cards --survey habits.toml --language ar --out sheet.pdf
+  sottovoce survey cards --survey habits.toml --language ar --parts sheets,cards --out sheet.pdf
 """
 
 
@@ -46,7 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, metavar="FILE", help="ends with .html or .pdf"
     )
     shown.add_argument("--language", metavar="TAG", help="en, de, ar (en; of a survey, its first)")
-    shown.add_argument("--copies", type=int, default=8, metavar="N", help="answer cards (8)")
+    shown.add_argument("--copies", type=int, default=20, metavar="N", help="answer cards (20)")
+    shown.add_argument(
+        "--parts",
+        metavar="LIST",
+        help="of sheets,interviewer,tallies,slips,cards (all): to print cards alone, or what the "
+        "team keeps in another language than what respondents read",
+    )
     shown.add_argument(
         "--paper", choices=("a4", "letter"), default="a4", help="of a PDF (a4); HTML prints on both"
     )
@@ -59,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if args.out.suffix not in (".html", ".pdf"):
         raise ValueError(f"--out must end with .html or .pdf, got {args.out}")
     asked, language = _asked(args)
-    document = sheet.document(asked, words_of(language), copies=args.copies)
+    parts = sheet.PARTS if args.parts is None else [*map(str.strip, args.parts.split(","))]
+    document = sheet.document(asked, words_of(language), copies=args.copies, parts=parts)
     if args.out.suffix == ".html":
         args.out.write_text(html.page_of(document), "utf-8")
     else:

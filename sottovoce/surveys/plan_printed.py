@@ -102,8 +102,12 @@ def survey(plan: dict[str, Any]) -> None:
 def _parameters(plan: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return each parameter in both modes: the browser's to 12 digits, the paper's exactly."""
     return [
-        (each["question"], name, f"{float(Fraction(value)):.12g}", each["paper"]["parameters"][name])
+        (
+            each["question"],
+            name,
+            f"{float(Fraction(value)):.12g}",
+            each["paper"]["parameters"][name],
+        )
         for each in plan["questions"]
         for name, value in each["browser"]["parameters"].items()
     ]
-

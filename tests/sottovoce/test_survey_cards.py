@@ -58,9 +58,12 @@ def printed(of: Procedure, language: str = "en", copies: int = 4) -> dict[str, A
 
 def texts_of(document: dict[str, Any]) -> list[str]:
     """Return every sentence that a sheet has to show."""
-    found = [document["title"], *document["interviewer"]["steps"]]
+    found = [step for page in document["interviewer"] for step in page["steps"]]
+    if document["sheets"]:
+        found.append(document["title"])
     for page in document["sheets"]:
-        found += [page["lead"], page["need"], page["free"], page["foot"], page["dots"]]
+        found += [page["lead"], page["need"], page["never"], page["free"], page["foot"]]
+        found += [page["dots"]]
         found += [*page["steps"], *page["why"], *page["list"]]
         found += [part for item in page["items"] for part in (item["label"], item["text"])]
         found += [cell for row in (page["table"] or {"rows": []})["rows"] for cell in row]
@@ -68,13 +71,13 @@ def texts_of(document: dict[str, Any]) -> list[str]:
         found += [row["text"] for row in page["odds"]]
         if not page["odds"]:
             found.remove(page["dots"])
-    for fact in document["interviewer"]["facts"]:
+    for fact in (fact for page in document["interviewer"] for fact in page["facts"]):
         found += [cell for row in fact["rows"] for cell in row] + fact["exact"]
     for tally in document["tallies"]:
-        found += [tally["header"], tally["command"]]
+        found += [tally["text"], tally["header"], tally["example"], tally["command"]]
         found += [cell for row in tally["rows"] for cell in (row["text"], row["code"])]
     for bag in document["slips"]:
-        found += [bag["title"], bag["text"], *bag["labels"]]
+        found += [bag["title"], bag["text"], *bag["labels"], bag["of"]]
     for card in document["cards"]:
         found += [card["heading"], card["text"], *(box["text"] for box in card["boxes"])]
     return [text for text in found if text]
@@ -147,7 +150,7 @@ def test_every_word_is_used() -> None:
         for path in folder.rglob("*")
         if path.suffix != ".toml" and path.suffix in (".py", ".html", ".typ")
     )
-    built = ("rule_", "ask_", "tick_", "odds_")
+    built = ("rule_", "ask_", "tick_", "odds_", "why_", "never_")
     for key in words_of("en").texts:
         assert key in source or key.startswith(built), key
 
@@ -181,6 +184,105 @@ def test_pdfs_hold_every_step_and_all_cards(name: str) -> None:
     pages = len(pypdf.PdfReader(io.BytesIO(content)).pages)
     parts = ("sheets", "tallies", "slips", "cards")
     assert pages == 1 + sum(len(document[part]) for part in parts)
+
+
+def pages_of(document: dict[str, Any], size: Any = "a4") -> list[str]:
+    """Return the text of each page of the PDF, without white space."""
+    pages = pypdf.PdfReader(io.BytesIO(pdf.pdf_of(document, size))).pages
+    return ["".join(page.extract_text().split()) for page in pages]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["a4", "letter"])
+@pytest.mark.parametrize("language", ["en", "de", "ar"])
+def test_sheets_fit_on_a_page_and_twenty_cards_of_two_answers_on_another(
+    size: Any, language: str
+) -> None:
+    survey = loads_survey(EXAMPLE.read_text())
+    of = [*mixed.procedures(survey, language), *map(asked, ASKED)]
+    words = words_of(language)
+    sheets = sheet.document(of, words, copies=1, parts=("sheets",))
+    assert len(pages_of(sheets, size)) == len(sheets["sheets"]) == len(of) + 3
+    cards = sheet.document([asked("two-coins")], words, copies=20, parts=("cards",))
+    assert len(pages_of(cards, size)) == 1
+
+
+@pytest.mark.parametrize("name", ["matrix", "item-count", "crosswise"])
+def test_no_card_is_torn_between_two_pages(name: str) -> None:
+    document = sheet.document([asked(name)], words_of("de"), copies=40, parts=("cards",))
+    pages = pages_of(document)
+    heading, title, text = (
+        "".join(document["cards"][0][key].split()) for key in ("heading", "title", "text")
+    )
+    assert len(pages) >= 3
+    for page in pages:
+        headings = re.findall(rf"{title}·Gruppe\d(?={title})", page) or re.findall(
+            rf"^{heading}(?={title})", page
+        )
+        assert page.count(text) == page.count(title) - len(headings) > 0
+
+
+def test_parts_print_what_is_asked_for() -> None:
+    for part in sheet.PARTS:
+        document = sheet.document([asked("forced")], words_of("ar"), copies=1, parts=(part,))
+        page = Text(html.page_of(document))
+        for text in texts_of(document):
+            assert " ".join(text.split()) in page.text
+        if part != "slips":  # nobody needs any here
+            assert page.tags.count("section") == len(pages_of(document)) == 1
+    with pytest.raises(ValueError, match="parts must be among sheets"):
+        sheet.document([asked("forced")], words_of("en"), copies=1, parts=("card",))
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ar"])
+@pytest.mark.parametrize("name", ASKED)
+def test_a_tally_has_the_words_of_the_cards_that_are_counted(name: str, language: str) -> None:
+    document = printed(asked(name), language)
+    counted = {row["text"].split(" · ")[-1] for row in document["tallies"][0]["rows"]}
+    for card in document["cards"]:
+        assert {box["text"] for box in card["boxes"]} < counted
+
+
+def interviewing(of: Procedure) -> str:
+    """Return what the interviewer is told."""
+    return " ".join(step for page in printed(of)["interviewer"] for step in page["steps"])
+
+
+def test_interviewers_are_told_of_throws_where_something_is_thrown() -> None:
+    for name in ASKED:
+        told = interviewing(asked(name))
+        thrown = name not in ("crosswise", "triangular", "item-count")
+        assert ("Nobody throws again" in told) == thrown, name
+        assert ("Practise" in told) == (name != "item-count")
+        assert "at least 20 cards" in told and "stay turned away" in told
+    told = interviewing(asked("kuk"))
+    assert "bag 1: 8 × red, 2 × black and bag 2: 2 × red, 8 × black" in told
+    assert "One throw or draw for each line" not in told
+
+
+def test_sheets_name_what_must_stay_hidden() -> None:
+    hidden = {name: printed(asked(name))["sheets"][0]["never"] for name in ASKED}
+    assert hidden["kuk"].startswith("From which bag")
+    assert hidden["item-count"].startswith("Which of the things")
+    assert hidden["crosswise"] == hidden["triangular"] != hidden["warner"]
+    assert "it says the truth or what" not in printed(asked("kuk"))["sheets"][0]["why"][0]
+
+
+def test_slips_of_two_bags_are_told_apart_by_number_but_not_by_colour() -> None:
+    survey = loads_survey(EXAMPLE.read_text())
+    document = sheet.document(mixed.procedures(survey, "en"), words_of("en"), copies=1)
+    assert [bag["of"] for bag in document["slips"]] == ["of 26", "of 33", "of 40"]
+    assert [bag["of"] for bag in printed(asked("kuk"))["slips"]] == ["", ""]
+
+
+def test_exact_odds_of_two_groups_are_told_apart() -> None:
+    (page,) = printed(asked("lie-detector"))["interviewer"]
+    assert page["facts"][0]["exact"] == [
+        "Group 1, 1 to 5: 5/6",
+        "Group 1, 6: 1/6",
+        "Group 2, 1: 1/6",
+        "Group 2, 2 to 6: 5/6",
+    ]
 
 
 def places(page: pypdf.PageObject, of: str) -> list[float]:
@@ -291,10 +393,10 @@ def test_birthdays_are_called_inexact_and_are_not_handed_over() -> None:
     for name in ("crosswise", "triangular", "unrelated"):
         document = printed(asked(name))
         assert any("only nearly right" in each for each in document["sheets"][0]["why"])
-        (fact,) = document["interviewer"]["facts"]
+        (fact,) = document["interviewer"][0]["facts"]
         assert any("36097/146097" in each for each in fact["exact"])
         assert any("36097/146097" in row[1] and "wished for" in row[1] for row in fact["rows"])
-    steps = " ".join(printed(asked("crosswise"))["interviewer"]["steps"])
+    steps = interviewing(asked("crosswise"))
     assert "birthday;" not in steps and "Use no other device" not in steps
     exact = asked("crosswise", devices=CHOICES["dice"])
     assert "nearly right" not in " ".join(printed(exact)["sheets"][0]["why"])
@@ -383,7 +485,8 @@ def test_a_browser_survey_is_asked_on_paper_for_no_more_epsilon() -> None:
                     browser = sent_as(question.metric.mechanism, i, j)
                     assert abs(matrix[i][j] - browser) < Fraction(1, 200)
     document = sheet.document(mixed.procedures(survey, "de"), words_of("de"), copies=1)
-    said = " ".join(row[1] for fact in document["interviewer"]["facts"] for row in fact["rows"])
+    (page,) = document["interviewer"]
+    said = " ".join(row[1] for fact in page["facts"] for row in fact["rows"])
     assert "Umfrage im Browser 1,000, auf Papier 0,999" in said
     assert len(document["sheets"]) == len(survey.questions)
 
@@ -399,6 +502,7 @@ def test_a_card_of_many_ticks_counts_what_two_lines_reveal() -> None:
     assert of.epsilon <= 2.0
     document = sheet.document([of], words_of("en"), copies=1)
     (tally,) = document["tallies"]
+    assert "One throw or draw for each line" in document["interviewer"][0]["steps"][5]
     assert tally["header"] == "line,answer,count" and tally["command"].endswith("--by line")
     assert tally["rows"][0]["code"] == "on_foot,yes"
     assert "new throw or draw each time" in " ".join(document["sheets"][0]["steps"])
@@ -428,6 +532,7 @@ def test_the_command_writes_both_and_says_what_it_chose(
         ("--design warner --p 0.5 --question Q --out sheet.pdf", "must not be 1/2"),
         ("--design warner --p 0.7 --question Q --out sheet.pdf --language fr", "en, ar, de"),
         ("--design warner --p 0.7 --question Q --out sheet.pdf --copies 0", "copies must be"),
+        ("--design warner --p 0.7 --question Q --out sheet.pdf --parts card", "got 'card'"),
         ("--design direct --question Q --out sheet.pdf", "no sheets for direct"),
         ("--design mangat --epsilon 1 --question Q --out sheet.pdf", "does not choose"),
         ("--design warner --p 0.7 --epsilon 1 --question Q --out sheet.pdf", "leave out --p"),

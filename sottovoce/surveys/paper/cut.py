@@ -5,11 +5,13 @@ from typing import Any
 
 from estimator.designs.base import YesNo
 from estimator.designs.kuk import Kuk
-from sottovoce.surveys.paper import odds
-from sottovoce.surveys.paper.instructions import rules
-from sottovoce.surveys.paper.procedure import TWO_FACTS, Procedure
+from sottovoce.surveys.paper.odds import said_on_card
+from sottovoce.surveys.paper.procedure import Procedure
 from sottovoce.surveys.paper.stating import group_of
 from sottovoce.surveys.paper.words import Words
+
+_SHORT = 16
+"""Characters of an answer that fit on a third of the paper's width."""
 
 
 def answer_cards(
@@ -21,16 +23,16 @@ def answer_cards(
     boxes: list[dict[str, str]]
     if asked.each:
         boxes = [{"mark": "square", "text": each} for each in asked.each.values()]
-    elif asked.design.name in TWO_FACTS:
-        boxes = [
-            {"mark": report if report in ("circle", "triangle") else "square", "text": text}
-            for text, _, report in rules(asked, words)
-        ]
     else:
-        named = [odds.label(asked, words, name) for name in reports]
         if isinstance(asked.design, YesNo):
-            named.reverse()
-        boxes = [{"mark": "square", "text": text} for text in named]
+            reports = reports[::-1]
+        boxes = [
+            {
+                "mark": report if report in ("circle", "triangle") else "square",
+                "text": said_on_card(asked, words, report),
+            }
+            for report in reports
+        ]
     group = group_of(asked, words, sample)
     return {
         "heading": " · ".join(part for part in (texts["card"], title, group) if part),
@@ -38,6 +40,7 @@ def answer_cards(
         "subtitle": " · ".join(part for part in (title, group) if part),
         "text": texts["card_text_each" if asked.each else "card_text"],
         "boxes": boxes,
+        "columns": 3 if all(len(box["text"]) <= _SHORT for box in boxes) else 2,
         "copies": copies,
     }
 
@@ -65,6 +68,10 @@ def bags_of_slips(asked: Sequence[Procedure], words: Words) -> list[dict[str, An
                 "title": title,
                 "text": words.say("slips_text", number=len(labels)),
                 "labels": labels,
+                # Numbers alone would not tell the slips of two bags apart; colours must not.
+                "of": ""
+                if isinstance(each.design, Kuk)
+                else words.say("slips_of", number=len(labels)),
             }
             if bag not in bags:
                 bags.append(bag)

@@ -1,6 +1,6 @@
 """The sheet that a respondent reads: what to do, step by step, and what comes of it."""
 
-from typing import Any
+from typing import Any, Literal
 
 from estimator.designs.devices import slips
 from estimator.designs.draws import Order
@@ -14,11 +14,14 @@ from sottovoce.surveys.paper.stating import foot, group_of
 from sottovoce.surveys.paper.words import Words
 
 _LETTERS = {"ar": ("أ", "ب")}
+_LARGE_ROWS = 3
+"""Rows of a table with which a sheet fits on one page in large letters, as HTML."""
 
 
 def instructions(asked: Procedure, words: Words, sample: int, title: str) -> dict[str, Any]:
     """Return the sheet of one sample."""
     texts, listed = words.texts, isinstance(asked.design, ItemCount)
+    table = _table(asked, words, sample)
     return {
         "title": title,
         "group": group_of(asked, words, sample),
@@ -27,14 +30,25 @@ def instructions(asked: Procedure, words: Words, sample: int, title: str) -> dic
         "list": [*asked.items, *([asked.text] if sample else [])] if listed else [],
         "need": need(asked, words, sample),
         "steps": _steps(asked, words, sample),
-        "table": _table(asked, words, sample),
+        "table": table,
+        "long": table is not None and len(table["rows"]) > _LARGE_ROWS,
         "rules": rules(asked, words),
         "why": _why(asked, words, sample),
         "odds": [] if listed else odds.odds(asked, words, sample),
         "dots": _dots(asked, words, sample),
+        "never": texts[f"never_{kind(asked)}"],
         "free": words.say("free", no=words.report("no")),
         "foot": foot(asked, words),
     }
+
+
+def kind(asked: Procedure) -> Literal["text", "ask", "kuk", "list"]:
+    """Return where chance comes from, as the keys of sentences about it end."""
+    if isinstance(asked.design, ItemCount):
+        return "list"
+    if isinstance(asked.design, Kuk):
+        return "kuk"
+    return "ask" if asked.design.name in TWO_FACTS else "text"
 
 
 def _lead(asked: Procedure, sample: int) -> str:
@@ -168,9 +182,9 @@ def rules(asked: Procedure, words: Words) -> list[list[str]]:
 
 def _why(asked: Procedure, words: Words, sample: int) -> list[str]:
     texts, design = words.texts, asked.design
+    said = [texts[f"why_{kind(asked)}"]]
     if isinstance(design, ItemCount):
-        return [texts["why_list"], texts["list_edge"]]
-    said = [texts["why_ask" if design.name in TWO_FACTS else "why_text"]]
+        return [*said, texts["list_edge"]]
     said += [
         words.say(
             "certain",

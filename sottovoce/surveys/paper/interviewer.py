@@ -6,9 +6,9 @@ from typing import Any
 
 from estimator.designs.kuk import Kuk
 from sottovoce.surveys.paper import odds
-from sottovoce.surveys.paper.instructions import need
+from sottovoce.surveys.paper.instructions import kind, need
 from sottovoce.surveys.paper.procedure import Procedure
-from sottovoce.surveys.paper.stating import epsilon, parameters
+from sottovoce.surveys.paper.stating import epsilon, group_of, parameters
 from sottovoce.surveys.paper.words import Words
 
 
@@ -21,7 +21,10 @@ def interviewer(asked: Sequence[Procedure], words: Words) -> dict[str, Any]:
         for sample in range(len(each.design.samples))
         if (thing := need(each, words, sample))
     ))  # fmt: skip
+    kinds = {kind(each) for each in asked}
     steps = [texts["interviewer_read"]]
+    if kinds != {"list"}:
+        steps[0] += " " + texts["interviewer_practise"]
     if any(len(each.design.samples) > 1 for each in asked):
         steps.append(texts["interviewer_groups"])
     if needs:
@@ -34,18 +37,34 @@ def interviewer(asked: Sequence[Procedure], words: Words) -> dict[str, Any]:
         if not isinstance(each.design, Kuk)
         for split in each.choice.splits
     )
+    checks |= dict.fromkeys(_bags(each, words) for each in asked if kind(each) == "kuk")
     if needs:
         checks = {texts["interviewer_device"]: None} | checks
     if checks:
         steps.append(" ".join(checks))
+    steps += [texts["interviewer_never"], texts["interviewer_help"]]
+    if needs:
+        lines = any(each.each for each in asked)
+        steps.append(texts["interviewer_each" if lines else "interviewer_once"])
     steps += [
-        texts["interviewer_never"],
-        texts["interviewer_help"],
-        texts["interviewer_once"],
         words.say("interviewer_blank", no=words.report("no")),
         texts["interviewer_box"],
     ]
     return {"steps": steps, "facts": [_facts(each, words) for each in asked]}
+
+
+def _bags(asked: Procedure, words: Words) -> str:
+    """Return how many slips of which colour Kuk's two bags must hold."""
+    bags = []
+    for number, (split, draw) in enumerate(
+        zip(asked.choice.splits, asked.choice.draws, strict=True), start=1
+    ):
+        first, second = map(split.device.weight, split.parts)
+        one, other = (words.report(order.report) for order in draw.orders)
+        bags.append(
+            words.say("kuk_bag", bag=number, first=first, one=one, second=second, other=other)
+        )
+    return words.say("interviewer_kuk", bags=words.together(bags))
 
 
 def _facts(asked: Procedure, words: Words) -> dict[str, Any]:
@@ -75,7 +94,10 @@ def _exact(asked: Procedure, words: Words) -> Iterator[tuple[str, Fraction]]:
                 bag = words.say("slips_bag", bag=number)
                 yield f"{bag}, {words.report(order.report)}", chance
         return
-    splits = dict.fromkeys([*asked.choice.splits, *([asked.birthday] if asked.birthday else [])])
-    for split in splits:
+    splits = [(group_of(asked, words, n), split) for n, split in enumerate(asked.choice.splits)]
+    if asked.birthday:
+        splits.append(("", asked.birthday))
+    for group, split in splits:
         for part, chance in zip(split.parts, split.probabilities, strict=True):
-            yield words.values(split.device, part), chance
+            values = words.values(split.device, part)
+            yield f"{group}, {values}" if group else values, chance

@@ -6,7 +6,7 @@ from typing import Any
 
 from estimator.designs.base import Design, Matrix
 from estimator.designs.several_answers import SeveralAnswers
-from sottovoce.surveys.paper.procedure import Procedure
+from sottovoce.surveys.paper.procedure import TWO_FACTS, Procedure
 from sottovoce.surveys.paper.words import Words
 
 DOTS = 100
@@ -65,6 +65,14 @@ def label(asked: Procedure, words: Words, report: str) -> str:
     if asked.each:
         return words.texts["ticked" if report == "yes" else "not_ticked"]
     return asked.labels.get(report) or words.report(report)
+
+
+def said_on_card(asked: Procedure, words: Words, report: str) -> str:
+    """Return how a card's box says a report, and so the tally: by name, with its rule if any."""
+    said = label(asked, words, report)
+    if asked.design.name in TWO_FACTS:
+        return words.say("fact", report=said, rule=words.texts[f"rule_{report}"])
+    return said
 
 
 def truth(asked: Procedure, words: Words, name: str) -> str:

@@ -12,21 +12,29 @@ from sottovoce.surveys.paper.tally import tally
 from sottovoce.surveys.paper.words import Words
 
 MOST_COPIES = 500
+PARTS = ("sheets", "interviewer", "tallies", "slips", "cards")
 
 
-def document(asked: Sequence[Procedure], words: Words, *, copies: int) -> dict[str, Any]:
+def document(
+    asked: Sequence[Procedure], words: Words, *, copies: int, parts: Sequence[str] = PARTS
+) -> dict[str, Any]:
     """Return all that is printed.
 
     Args:
         asked: The questions, in order.
         words: Of the language.
         copies: Answer cards of each question.
+        parts: Which of `PARTS` to print: what is handed out and what the team keeps may be in two
+            languages, and cards are needed more often than the rest.
 
     Raises:
-        ValueError: `copies` is out of bounds.
+        ValueError: `copies` is out of bounds, or there is no such part.
     """
     if not 1 <= copies <= MOST_COPIES:
         raise ValueError(f"copies must be in 1..{MOST_COPIES}, got {copies}")
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown or not parts:
+        raise ValueError(f"parts must be among {', '.join(PARTS)}, got {', '.join(unknown)!r}")
     several = len(asked) > 1
     sheets, cards, tallies = [], [], []
     for number, each in enumerate(asked, start=1):
@@ -35,14 +43,17 @@ def document(asked: Sequence[Procedure], words: Words, *, copies: int) -> dict[s
             sheets.append(instructions(each, words, sample, title))
             cards.append(answer_cards(each, words, sample, title, copies))
         tallies.append(tally(each, words, title, foot(each, words)))
+    printed = {
+        "sheets": sheets,
+        "interviewer": [interviewer(asked, words)],
+        "tallies": tallies,
+        "slips": bags_of_slips(asked, words),
+        "cards": cards,
+    }
     return {
         "language": words.language,
         "direction": words.direction,
         "texts": dict(words.texts),
         "title": words.texts["heading"],
-        "sheets": sheets,
-        "interviewer": interviewer(asked, words),
-        "tallies": tallies,
-        "cards": cards,
-        "slips": bags_of_slips(asked, words),
+        **{part: own if part in parts else [] for part, own in printed.items()},
     }

@@ -32,7 +32,7 @@ def tally(asked: Procedure, words: Words, title: str, foot: str) -> dict[str, An
         code = [sample] if groups else []
         for line, told in asked.each.items() or [("", "")]:
             for report in _in_order(design, number):
-                said = [*of_group, told, odds.label(asked, words, report)]
+                said = [*of_group, told, odds.said_on_card(asked, words, report)]
                 rows.append(_row(said, [*([line] if line else []), *code, report]))
         # A card without any tick is counted once, with its first line.
         first = [next(iter(asked.each))] if asked.each else []
@@ -43,9 +43,12 @@ def tally(asked: Procedure, words: Words, title: str, foot: str) -> dict[str, An
         "answer",
         "count",
     ]
-    command = ["sottovoce survey estimate", f"{asked.name or 'tally'}.csv", "--design", design.name]
+    file = f"{asked.name or 'tally'}.csv"
+    command = ["sottovoce survey estimate", file, "--design", design.name]
     return {
         "title": title,
+        "text": words.say("tally_text", file=file),
+        "example": words.say("tally_example", example=f"{rows[0]['code']},12"),
         "head": [texts["answer"], "CSV", texts["strokes"], texts["count"]],
         "rows": rows,
         "header": ",".join(columns),

@@ -122,8 +122,9 @@ def test_strata_are_weighted_by_their_sizes():
 
 
 def test_strata_may_be_asked_with_parameters_of_their_own():
-    paper, browser = SeveralAnswers.telling_truth("abc", "4/11"), SeveralAnswers.telling_truth(
-        "abc", "0.36"
+    paper, browser = (
+        SeveralAnswers.telling_truth("abc", "4/11"),
+        SeveralAnswers.telling_truth("abc", "0.36"),
     )
     counts = {paper: [120, 60, 20], browser: [200, 60, 40]}
     strata = [
@@ -139,9 +140,7 @@ def test_strata_may_be_asked_with_parameters_of_their_own():
         assert figure.estimate == pytest.approx(
             0.75 * on_paper.estimate + 0.25 * in_browser.estimate
         )
-        error = sqrt(
-            0.75**2 * on_paper.standard_error**2 + 0.25**2 * in_browser.standard_error**2
-        )
+        error = sqrt(0.75**2 * on_paper.standard_error**2 + 0.25**2 * in_browser.standard_error**2)
         assert figure.standard_error == pytest.approx(error)
 
 
