@@ -5,13 +5,15 @@ import math
 import re
 import shlex
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 
 from estimator.designs import CATALOGUE, design
 from sottovoce.__main__ import main
 
-PAGE = (Path(__file__).parent.parent / "docs" / "paper.md").read_text()
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "paper.md").read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +21,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's files, in the current directory."""
     for name, text in re.findall(r"^`([\w.]+)`:\n```csv\n(.*?)^```", PAGE, re.M | re.S):
         (tmp_path / name).write_text(text)
+    copyfile(ROOT / "examples" / "surveys" / "habits.toml", tmp_path / "habits.toml")
     monkeypatch.chdir(tmp_path)
 
 

@@ -81,7 +81,8 @@ def reports_counted(
 
 
 def _count(name: str, text: str, rules: list[str]) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
+    # Digits of any script: an Arabic keyboard writes ٣١.
+    if text.isdecimal() and len(text) <= _LONGEST:
         return int(text)
     rules.append(f"{name} must be a whole number, 0 or more")
     return 0

@@ -109,8 +109,7 @@ def run(args: argparse.Namespace) -> int:
     from estimator.designs.table import read
     from sottovoce.surveys.printed import print_survey
 
-    text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text(encoding="utf-8")
-    read_in = read(text)
+    read_in = read(_text(args.file))
     request = _request(args, read_in)
     survey = analyse(read_in, request)
     if args.json:
@@ -122,6 +121,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         print_survey(survey, request)
     return 0
+
+
+def _text(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{file} is not UTF-8: save it from the spreadsheet as CSV UTF-8"
+        ) from None
 
 
 def _request(args: argparse.Namespace, read_in: "Table") -> "Request":

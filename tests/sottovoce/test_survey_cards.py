@@ -505,7 +505,25 @@ def test_a_card_of_many_ticks_counts_what_two_lines_reveal() -> None:
     assert "One throw or draw for each line" in document["interviewer"][0]["steps"][5]
     assert tally["header"] == "line,answer,count" and tally["command"].endswith("--by line")
     assert tally["rows"][0]["code"] == "on_foot,yes"
-    assert "new throw or draw each time" in " ".join(document["sheets"][0]["steps"])
+    assert "throw or draw anew" in " ".join(document["sheets"][0]["steps"])
+
+
+def test_a_card_of_many_ticks_that_chance_left_empty_is_an_answer() -> None:
+    """Were it blank, 4 of 100 cards would be thrown away, and not at random."""
+    text = EXAMPLE.read_text().replace(
+        'name = "main_way"\n', 'name = "main_way"\nmechanism = "symmetric_unary"\n'
+    )
+    (of,) = [each for each in mixed.procedures(loads_survey(text), "en") if each.each]
+    empty = of.design.matrix()[1][0] * of.design.matrix()[0][0] ** 6
+    assert 0.04 < empty < 0.05
+    document = printed(of)
+    told = " ".join(document["sheets"][0]["steps"])
+    assert "even if no line is ticked" in told
+    assert "Throw or draw only once" not in told and "nothing else" not in told
+    assert "leave the card empty" not in document["sheets"][0]["free"]
+    assert "A card without any tick is none" in interviewing(of)
+    assert "An empty or unreadable" not in interviewing(of)
+    assert len(pages_of(document, "letter")) == 5
 
 
 def test_the_command_writes_both_and_says_what_it_chose(

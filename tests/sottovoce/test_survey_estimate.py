@@ -132,6 +132,13 @@ def test_mistakes_are_refused_with_the_reason(options, reason, capsys):
     assert reason in capsys.readouterr().err
 
 
+def test_a_file_in_another_encoding_is_refused_with_what_to_do(tmp_path, capsys):
+    path = tmp_path / "tally.csv"
+    path.write_bytes("answer,count\nyes,3\n".encode("utf-16"))
+    assert main(["survey", "estimate", str(path), "--design", "warner", "--p", "0.7"]) == 2
+    assert "save it from the spreadsheet as CSV UTF-8" in capsys.readouterr().err
+
+
 def test_bad_rows_are_named_and_nothing_is_printed(capsys):
     assert run("answer\nyes\nmaybe\nno\nnever\n", *WARNER) == 2
     told = capsys.readouterr()

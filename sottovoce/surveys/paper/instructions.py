@@ -37,7 +37,7 @@ def instructions(asked: Procedure, words: Words, sample: int, title: str) -> dic
         "odds": [] if listed else odds.odds(asked, words, sample),
         "dots": _dots(asked, words, sample),
         "never": texts[f"never_{kind(asked)}"],
-        "free": words.say("free", no=words.report("no")),
+        "free": texts["free_each"] if asked.each else words.say("free", no=words.report("no")),
         "foot": foot(asked, words),
     }
 
@@ -127,9 +127,9 @@ def _steps(asked: Procedure, words: Words, sample: int) -> list[str]:
         return [*steps, words.say("kuk_answer", red=red, black=black), texts["step_tick"]]
     if split is not None:
         steps.append(words.of(split.device, "throw"))
-    steps.append(texts["step_ask" if asked.design.name in TWO_FACTS else "step_say"])
     if asked.each:
-        steps.append(texts["tick_each"])
+        return [steps[0], texts["tick_each"], *steps[1:], texts["step_fold"]]
+    steps.append(texts["step_ask" if asked.design.name in TWO_FACTS else "step_say"])
     return [*steps, texts["step_tick"]]
 
 

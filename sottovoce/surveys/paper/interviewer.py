@@ -43,11 +43,16 @@ def interviewer(asked: Sequence[Procedure], words: Words) -> dict[str, Any]:
     if checks:
         steps.append(" ".join(checks))
     steps += [texts["interviewer_never"], texts["interviewer_help"]]
+    lines = any(each.each for each in asked)
     if needs:
-        lines = any(each.each for each in asked)
         steps.append(texts["interviewer_each" if lines else "interviewer_once"])
+    blanks = []
+    if not all(each.each for each in asked):
+        blanks.append(words.say("interviewer_blank", no=words.report("no")))
+    if lines:
+        blanks.append(texts["interviewer_blank_each"])
     steps += [
-        words.say("interviewer_blank", no=words.report("no")),
+        *blanks,
         texts["interviewer_box"],
     ]
     return {"steps": steps, "facts": [_facts(each, words) for each in asked]}

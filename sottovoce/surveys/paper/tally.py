@@ -34,7 +34,7 @@ def tally(asked: Procedure, words: Words, title: str, foot: str) -> dict[str, An
             for report in _in_order(design, number):
                 said = [*of_group, told, odds.said_on_card(asked, words, report)]
                 rows.append(_row(said, [*([line] if line else []), *code, report]))
-        # A card without any tick is counted once, with its first line.
+        # A card is blank or refused as a whole: that is counted once, with its first line.
         first = [next(iter(asked.each))] if asked.each else []
         rows += [_row([*of_group, texts[each]], [*first, *code, each]) for each in NOT_ANSWERED]
     columns = [

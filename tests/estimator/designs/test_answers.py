@@ -207,6 +207,10 @@ def test_sizes_given_correct_the_errors_of_one_sample():
     assert strata.figures[0].estimate == pytest.approx(0.75 * 0.75 + 0.25 * 0.5)
 
 
+def test_counts_may_be_written_in_the_digits_of_any_script():
+    assert survey("answer,count\nyes,٣١\nno,30\n").n == 61
+
+
 def test_paper_and_browser_are_two_strata_with_parameters_of_their_own():
     text = (
         "answer,stratum,truth,count\na,paper,4/11,120\nb,paper,4/11,80\nc,paper,4/11,40\n"
