@@ -74,7 +74,7 @@ def texts_of(document: dict[str, Any]) -> list[str]:
     for fact in (fact for page in document["interviewer"] for fact in page["facts"]):
         found += [cell for row in fact["rows"] for cell in row] + fact["exact"]
     for tally in document["tallies"]:
-        found += [tally["text"], tally["header"], tally["example"], tally["command"]]
+        found += [tally[key] for key in ("text", "header", "example", "total", "command")]
         found += [cell for row in tally["rows"] for cell in (row["text"], row["code"])]
     for bag in document["slips"]:
         found += [bag["title"], bag["text"], *bag["labels"], bag["of"]]
@@ -521,9 +521,19 @@ def test_a_card_of_many_ticks_that_chance_left_empty_is_an_answer() -> None:
     assert "even if no line is ticked" in told
     assert "Throw or draw only once" not in told and "nothing else" not in told
     assert "leave the card empty" not in document["sheets"][0]["free"]
+    assert document["tallies"][0]["total"] == ""
     assert "A card without any tick is none" in interviewing(of)
     assert "An empty or unreadable" not in interviewing(of)
-    assert len(pages_of(document, "letter")) == 5
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ar"])
+def test_a_tally_of_many_lines_is_one_page(language: str) -> None:
+    text = EXAMPLE.read_text().replace(
+        'name = "main_way"\n', 'name = "main_way"\nmechanism = "symmetric_unary"\n'
+    )
+    of = mixed.procedures(loads_survey(text), language)
+    document = sheet.document(of, words_of(language), copies=1, parts=("tallies",))
+    assert len(pages_of(document, "letter")) == len(of)
 
 
 def test_the_command_writes_both_and_says_what_it_chose(

@@ -51,6 +51,8 @@ def tally(asked: Procedure, words: Words, title: str, foot: str) -> dict[str, An
         "example": words.say("tally_example", example=f"{rows[0]['code']},12"),
         "head": [texts["answer"], "CSV", texts["strokes"], texts["count"]],
         "rows": rows,
+        # Lines of a card that are counted apart do not add up to cards.
+        "total": "" if asked.each else texts["total"],
         "header": ",".join(columns),
         "command": " ".join([*command, *options(design), *(["--by line"] if asked.each else [])]),
         "foot": foot,
