@@ -7,6 +7,10 @@ from estimator.designs.answers import Answer
 from estimator.designs.base import DesignError, YesNo
 from estimator.designs.lie_detector import StochasticLieDetector
 from estimator.designs.logistic import Fit, Term, category, fit, number
+from estimator.designs.table import BadRows
+
+_MOST_NUMBERED_CATEGORIES = 10
+"""Numbers among the names of categories, as in 1, 2, 3, "4 or more"."""
 
 
 def regression(
@@ -21,13 +25,14 @@ def regression(
         level: Of the intervals.
 
     Raises:
+        BadRows: A covariate is a number in most rows, and not in some.
         DesignError: There is no regression for the design, or no top of the likelihood.
     """
     design = answers[0].design
     yes = [float(answer.report or 0) for answer in answers]
     times = [answer.count for answer in answers]
     terms = [
-        _term(name, [answer.others[place] for answer in answers])
+        _term(name, [answer.others[place] for answer in answers], [a.where for a in answers])
         for name, place in zip(names, places, strict=True)
     ]
     if isinstance(design, StochasticLieDetector):
@@ -45,10 +50,17 @@ def regression(
     return fit(yes, a, c, terms, level=level, times=times)
 
 
-def _term(name: str, values: Sequence[str]) -> Term:
-    """Return a covariate: a number if all its values are, else categories."""
+def _term(name: str, values: Sequence[str], where: Sequence[str]) -> Term:
+    """Return a covariate: a number if all its values are, else categories.
+
+    Raises:
+        BadRows: All but a few are numbers, of too many kinds for categories: those are mistyped.
+    """
     numbers = [_number_in(value) for value in values]
-    if any(value is None for value in numbers):
+    others = [line for line, value in zip(where, numbers, strict=True) if value is None]
+    if others:
+        if len({value for value in numbers if value is not None}) > _MOST_NUMBERED_CATEGORIES:
+            raise BadRows([f"{line}: {name} must be a number, as in other rows" for line in others])
         return category(name, values)
     return number(name, [value for value in numbers if value is not None])
 

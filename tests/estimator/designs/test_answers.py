@@ -207,6 +207,15 @@ def test_sizes_given_correct_the_errors_of_one_sample():
     assert strata.figures[0].estimate == pytest.approx(0.75 * 0.75 + 0.25 * 0.5)
 
 
+def test_a_mistyped_number_among_covariates_is_named_and_makes_no_categories():
+    rows = [f"{'yes' if age % 2 else 'no'},{age}" for age in range(20, 60)]
+    with pytest.raises(BadRows, match="line 42: age must be a number, as in other rows"):
+        survey("answer,age\n" + "\n".join([*rows, "yes,4O"]), covariates=("age",), others=("age",))
+    few = "answer,size\n" + "yes,1\nno,1\nyes,2\nno,2\nyes,3 or more\nno,3 or more\n" * 20
+    fit = survey(few, covariates=("size",), others=("size",)).fit
+    assert len(fit.coefficients) == 3
+
+
 def test_counts_may_be_written_in_the_digits_of_any_script():
     assert survey("answer,count\nyes,٣١\nno,30\n").n == 61
 
