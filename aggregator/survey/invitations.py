@@ -81,9 +81,16 @@ def invite(
         yield tokens
 
 
-def link(url: str, survey: str, token: str) -> str:
-    """Return what to send to somebody. No browser sends what stands behind the `#`."""
-    return f"{url.rstrip('/')}/s/{survey}#i={token}"
+def link(url: str, survey: str, token: str, key_digest: str) -> str:
+    """Return what to send to somebody. No browser sends what stands behind the `#`.
+
+    Args:
+        url: Of the server.
+        survey: Its name.
+        token: The invitation.
+        key_digest: Of the survey's key: pages take no other.
+    """
+    return f"{url.rstrip('/')}/s/{survey}#i={token}&k={key_digest}"
 
 
 def told(figures: Figures) -> str:

@@ -5,6 +5,15 @@ import type { Connection, Source, SurveyKey } from "./types.js";
 export type { Connection, Source, SurveyKey } from "./types.js";
 
 /**
+ * What signs a survey's admissions: the key whose digest (SHA-256, 64 hex digits) the invitation
+ * names. Throws SendError: "untrusted" with the reason "other_key" where the server has another.
+ */
+export function surveyKey(
+  invitation: { endpoint: string; survey: string; keyDigest: string },
+  connection?: Connection,
+): Promise<SurveyKey>;
+
+/**
  * Use an invitation up, and return what `enrol` takes as admission. Throws SendError: "untrusted"
  * where the key or the signature is not what all respondents get.
  *

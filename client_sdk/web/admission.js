@@ -8,7 +8,7 @@
 
 import { join, uint32 } from "./bytes.js";
 import { randomBytes } from "./randomness.js";
-import { post, SendError } from "./sender.js";
+import { ask, SendError } from "./sender.js";
 
 /** @typedef {import("./types.js").Connection} Connection */
 /** @typedef {import("./types.js").Source} Source */
@@ -16,6 +16,44 @@ import { post, SendError } from "./sender.js";
 
 const [MESSAGE_BYTES, SALT_BYTES, HASH_BYTES] = [32, 48, 48];
 const LEAST_BITS = 2048;
+const EXPONENT = 65537; // as "AQAB" in a JWK
+
+/**
+ * What signs a survey's admissions, if it is the key that the invitation names. With another one the
+ * server would know its respondent again. Throws SendError.
+ *
+ * @param {{endpoint: string, survey: string, keyDigest: string}} invitation
+ * @param {Connection} [connection]
+ * @returns {Promise<SurveyKey>}
+ */
+export async function surveyKey({ endpoint, survey, keyDigest }, connection = {}) {
+  const answer = await ask(endpoint, `surveys/${survey}/key`, null, {}, connection);
+  if (answer.status !== 200) throw new SendError("refused", answer.reason);
+  const { modulus, exponent } = answer;
+  if ((await digestOf(modulus, exponent)) !== keyDigest) throw new SendError("untrusted", "other_key");
+  return { modulus, exponent };
+}
+
+/**
+ * SHA-256 of a key as SubjectPublicKeyInfo (DER), in hex digits; "" if it is none that is trusted.
+ *
+ * @param {unknown} modulus
+ * @param {unknown} exponent
+ */
+async function digestOf(modulus, exponent) {
+  if (typeof modulus !== "string" || !/^([0-9a-f]{2})+$/.test(modulus) || exponent !== EXPONENT) return "";
+  try {
+    const pairs = modulus.replace(/^(00)+/, "").match(/../g) ?? [];
+    const text = String.fromCharCode(...pairs.map((pair) => parseInt(pair, 16)));
+    const n = btoa(text).replace(/[+]/g, "-").replace(/[/]/g, "_").replace(/=/g, "");
+    const how = { name: "RSA-PSS", hash: "SHA-384" };
+    const key = await crypto.subtle.importKey("jwk", { kty: "RSA", n, e: "AQAB" }, how, true, ["verify"]);
+    const der = await crypto.subtle.exportKey("spki", key);
+    return hex(new Uint8Array(await crypto.subtle.digest("SHA-256", der)));
+  } catch {
+    return "";
+  }
+}
 
 /**
  * Use an invitation up, and return the admission to enrol with.
@@ -33,7 +71,7 @@ export async function admit({ endpoint, survey, token, publicKey }, by = {}) {
   const message = await source(MESSAGE_BYTES);
   const { blinded, finish } = await blind(publicKey, message, source);
   const body = JSON.stringify({ invitation: token, blinded });
-  const answer = await post(endpoint, `surveys/${survey}/admissions`, body, {}, connection);
+  const answer = await ask(endpoint, `surveys/${survey}/admissions`, body, {}, connection);
   if (answer.status !== 200) throw new SendError("refused", answer.reason);
   return `${survey}.${hex(message)}.${finish(answer.signature)}`;
 }
@@ -48,7 +86,7 @@ export async function admit({ endpoint, survey, token, publicKey }, by = {}) {
 export async function blind({ modulus, exponent }, message, source) {
   const n = BigInt(/^[0-9a-f]+$/.test(modulus) ? `0x${modulus}` : 0);
   const bits = n.toString(2).length;
-  if (bits < LEAST_BITS || n % 2n === 0n || exponent !== 65537) {
+  if (bits < LEAST_BITS || n % 2n === 0n || exponent !== EXPONENT) {
     throw new SendError("untrusted", "bad_key");
   }
   const size = Math.ceil(bits / 8);

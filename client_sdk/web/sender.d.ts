@@ -43,10 +43,10 @@ export function finished(batch: {
 export function send(endpoint: string, batch: Batch, connection?: Connection): Promise<Answered>;
 
 /** For modules of that folder: one request, whose answer anybody may have written. Throws SendError. */
-export function post(
+export function ask(
   endpoint: string,
   path: string,
-  body: string,
+  body: string | null,
   headers: Record<string, string>,
   connection?: Connection,
 ): Promise<Record<string, any>>;

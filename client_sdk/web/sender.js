@@ -51,7 +51,7 @@ export class SendError extends Error {
  */
 export async function enrol(endpoint, { writeKey, admission }, connection) {
   const Authorization = admission ? `Admission ${admission}` : `Bearer ${writeKey}`;
-  const answer = await post(endpoint, "devices", "{}", { Authorization }, connection);
+  const answer = await ask(endpoint, "devices", "{}", { Authorization }, connection);
   const { status, reason, device, key } = answer;
   if (status >= 300) throw new SendError("refused", reason);
   if (!/^[0-9a-f]{32} [0-9a-f]{64}$/.test(`${device} ${key}`)) {
@@ -80,7 +80,7 @@ export async function finished({ device, key, sequence, reports, padded = false 
  * @returns {Promise<import("./types.js").Answered>}
  */
 export async function send(endpoint, { key, body, mac }, connection) {
-  const answer = await post(endpoint, "reports", body, { "Sottovoce-MAC": mac }, connection);
+  const answer = await ask(endpoint, "reports", body, { "Sottovoce-MAC": mac }, connection);
   const { status, reason, verdict, spent, reports } = answer;
   // The end of an identity is the server's word or nothing; other refusals may be anybody's.
   if (status >= 300 && !(reason in VERDICTS)) throw new SendError("refused", reason);
@@ -123,23 +123,23 @@ export async function erase(endpoint, { device, key }, connection) {
  *
  * @param {string} endpoint
  * @param {string} path
- * @param {string} body
+ * @param {string | null} body To post; null: there is nothing to tell, only to get.
  * @param {Record<string, string>} headers
  * @param {Connection} connection
  * @returns {Promise<Record<string, any>>} The document, whoever wrote it; with its status, and a
  *   word for what is wrong.
  */
-export async function post(endpoint, path, body, headers, { fetch = globalThis.fetch } = {}) {
+export async function ask(endpoint, path, body, headers, { fetch = globalThis.fetch } = {}) {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), 10_000);
   let response, text;
   try {
     response = await fetch(`${endpoint.replace(/[/]+$/, "")}/v1/${path}`, {
-      method: "POST",
+      method: body ? "POST" : "GET",
       headers: { "Content-Type": "application/json", ...headers },
       body,
       signal: limit.signal,
-      keepalive: body.length < KEEPALIVE_BYTES,
+      keepalive: !body || body.length < KEEPALIVE_BYTES,
       credentials: "omit",
       redirect: "error",
       referrerPolicy: "no-referrer",

@@ -1,7 +1,8 @@
 """Make invitations to a survey, each a link that is good for one answer; or count or end them.
 
 The links are printed once, or written to a file that only you may read, and kept nowhere else: the
-server has digests. Which invitation an answer came with is not known to it either: docs/surveys.md,
+server has digests. Each names the key that signs for the survey, the same in all of them: pages take no other,
+so the server cannot have a key of its own for somebody. Which invitation an answer came with is not known to it either: docs/surveys.md,
 "Invitations". Send each link to one person, and delete the list.
 """
 
@@ -83,11 +84,12 @@ def _invite(args: argparse.Namespace, survey: Survey, side: "ServerSide") -> Non
     pseudonym_key = Keys.load(side.settings.keys_file).pseudonym_key
     with _written(args.out) as out:
         side.log.record("invitations_made", survey=survey.name, count=args.count)
-        SurveyKeys(invitations, pseudonym_key).open(survey.name, survey.expires)
+        key = SurveyKeys(invitations, pseudonym_key).open(survey.name, survey.expires)
+        digest = key.public.digest
         shown = args.count if args.count > MOST_AT_ONCE else 0
         with Progress("invitations", shown, sys.stderr) as progress:
             for tokens in invite(invitations, survey.name, args.count):
-                out.writelines(f"{link(url, survey.name, token)}\n" for token in tokens)
+                out.writelines(f"{link(url, survey.name, token, digest)}\n" for token in tokens)
                 out.flush()
                 if shown:
                     progress.advance(len(tokens))

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from aggregator.survey.blind_signatures import PrivateKey, PublicKey
-from aggregator.survey.invitations import SurveyKeys, invite
+from aggregator.survey.invitations import SurveyKeys, invite, link
 from client_sdk.report import DEVICES_PATH, Report, report_to_json
 from client_sdk.survey import Survey, loads_survey
 from tests.aggregator.conftest import Device
@@ -114,6 +114,10 @@ class Hall:
     def invite(self, count: int) -> list[str]:
         batches: Iterator[list[str]] = invite(self.world.store.invitations, self.survey.name, count)
         return [token for batch in batches for token in batch]
+
+    def link(self, address: str, token: str) -> str:
+        """What somebody was sent, of a server at an address."""
+        return link(address, self.survey.name, token, self.key.public.digest)
 
     def drawn(self, chance: random.Random | None = None) -> Blinding:
         return Blinding.drawn(self.key.public, chance)

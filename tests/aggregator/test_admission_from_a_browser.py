@@ -15,12 +15,12 @@ from tests.client_sdk.test_web_module import WEB, nodes
 
 RUN = """
 import { readFileSync } from "node:fs";
-import { admit } from "WEB/admission.js";
+import { admit, surveyKey } from "WEB/admission.js";
 import { enrol, finished, send } from "WEB/sender.js";
 import { prfStream } from "WEB/randomness.js";
 
-const { endpoint, token, report } = JSON.parse(readFileSync("told.json", "utf8"));
-const publicKey = await (await fetch(`${endpoint}/v1/surveys/habits/key`)).json();
+const { endpoint, token, keyDigest, report } = JSON.parse(readFileSync("told.json", "utf8"));
+const publicKey = await surveyKey({ endpoint, survey: "habits", keyDigest });
 const invitation = { endpoint, survey: "habits", token, publicKey };
 const secret = new Uint8Array(32).map((_, at) => at);
 // Twice, as after a reload: the same admission, the same device.
@@ -44,7 +44,12 @@ def test_a_browser_that_comes_twice_with_one_invitation_is_counted_once(
 ) -> None:
     hall = Hall(world, around=day_of(time.time()))
     server = serve(world)
-    told = {"endpoint": server.url, "token": hall.tokens[0], "report": hall.report()}
+    told = {
+        "endpoint": server.url,
+        "token": hall.tokens[0],
+        "keyDigest": hall.key.public.digest,
+        "report": hall.report(),
+    }
     (tmp_path / "told.json").write_text(json.dumps(told))
     (tmp_path / "run.mjs").write_text(RUN.replace("WEB", WEB.as_posix()))
     answer = subprocess.run(

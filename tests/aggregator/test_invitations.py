@@ -460,7 +460,7 @@ def test_an_admitted_device_is_known_by_its_id_and_no_other_is(
 
 def test_a_link_shows_its_token_to_no_server_and_is_no_option() -> None:
     assert (
-        link("https://s.example/", "habits", "0f" * 16)
-        == f"https://s.example/s/habits#i={'0f' * 16}"
+        link("https://s.example/", "habits", "0f" * 16, "a1" * 32)
+        == f"https://s.example/s/habits#i={'0f' * 16}&k={'a1' * 32}"
     )
     assert told(Figures(5, 2, 3)) == "5 made, 2 used, 3 unused"

@@ -1,18 +1,17 @@
 """A browser, pages opened in it, what serves them, and the dashboard with everything in it."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
+from wsgiref.types import WSGIApplication
 
 import pytest
-from flask import Flask
 from playwright.sync_api import Browser
-from werkzeug.serving import make_server
 
 from tests.browser.chromium import running_chromium
-from tests.browser.visits import Open, Visit, open_page
+from tests.browser.serving import served
+from tests.browser.visits import HEIGHT, Open, Visit, open_page
 from tests.estimator.dashboard.conftest import half_a_year, shop
 
 __all__ = ["half_a_year", "shop"]
@@ -29,11 +28,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Open]:
-    """Open pages: visit(url, width=1440, dark=False) -> Visit."""
+    """Open pages: visit(url, width=1440, dark=False, height=HEIGHT) -> Visit."""
     with ExitStack() as opened:
 
-        def open_and_note(url: str, width: int = 1440, dark: bool = False) -> Visit:
-            found = open_page(browser, url, width, dark)
+        def open_and_note(
+            url: str, width: int = 1440, dark: bool = False, height: int = HEIGHT
+        ) -> Visit:
+            found = open_page(browser, url, width, dark, height)
             opened.callback(found.page.context.close)
             return found
 
@@ -54,21 +55,8 @@ def screenshot(tmp_path: Path) -> Callable[[Visit, str], Path]:
     return draw
 
 
-@contextmanager
-def _served(app: Flask) -> Iterator[str]:
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="site")
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @pytest.fixture
-def site() -> Iterator[Callable[[Flask], str]]:
+def site() -> Iterator[Callable[[WSGIApplication], str]]:
     """Serve applications on this machine: site(app) -> URL."""
-    with ExitStack() as served:
-        yield lambda app: served.enter_context(_served(app))
+    with ExitStack() as stack:
+        yield lambda app: stack.enter_context(served(app))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from playwright.sync_api import JSHandle, Page
+from playwright.sync_api import JSHandle, Locator, Page
 
 MOST_STOPS = 500
 
@@ -26,6 +26,13 @@ _INDICATOR = """(it) => {
     ? [style.outlineStyle, style.outlineWidth, style.outlineColor].join(' ') : '';
   return outline + (shadows.some((colour) => !unseen(colour)) ? style.boxShadow : '');
 }"""
+# The same without the focus, which it has back afterwards.
+_PLAIN = f"""(it) => {{
+  it.blur();
+  const found = ({_INDICATOR})(it);
+  it.focus({{ preventScroll: true, focusVisible: true }});
+  return found;
+}}"""
 # Where it is: its first box, of which all must be in sight if there is room for it.
 _PLACE = """(it) => {
   const box = it.getClientRects()[0];
@@ -78,6 +85,50 @@ def stops(page: Page) -> list[Stop]:
         wrongs = (place, "does not show that it has the focus" if unmarked else "")
         found.append(Stop(what, tuple(filter(None, wrongs))))
     return found
+
+
+class Walker:
+    """Hands that have only a keyboard; wherever they come, the focus must be seen.
+
+    Args:
+        page: The page.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def go_to(self, target: Locator, by: str = "Tab") -> None:
+        """Press a key until an element has the focus; it is not moved there by anything else."""
+        passed = []
+        for _ in range(MOST_STOPS):
+            if target.evaluate("(it) => it === document.activeElement"):
+                return
+            self._page.keyboard.press(by)
+            stop = self._page.evaluate_handle(_FOCUSED)
+            if not stop.evaluate(_NOWHERE):
+                passed.append(self._seen(stop))
+        raise AssertionError(f"{by} does not lead to {target}, only to {passed}")
+
+    def press_at(self, target: Locator, key: str = "Enter", by: str = "Tab") -> None:
+        """Go to an element, and press a key there."""
+        self.go_to(target, by)
+        self._page.keyboard.press(key)
+
+    def choose(self, radios: Locator, index: int) -> None:
+        """Choose one of several by arrows; the first by Space."""
+        chosen = radios.and_(self._page.locator(":checked"))
+        self.press_at(chosen if chosen.count() else radios.first, "Space")
+        for _ in range(index):
+            self._page.keyboard.press("ArrowDown")
+            self._seen(self._page.evaluate_handle(_FOCUSED))
+        assert radios.nth(index).is_checked(), f"{index} is not chosen by Space and {index} arrows"
+
+    def _seen(self, stop: JSHandle) -> str:
+        what, place, marked = (str(stop.evaluate(look)) for look in (_WHAT, _PLACE, _INDICATOR))
+        assert not place, f"{self._page.url}: {what} {place}"
+        plain = str(stop.evaluate(_PLAIN))
+        assert marked not in ("", plain), f"{what} does not show that it has the focus"
+        return what
 
 
 def _focused(page: Page) -> Iterator[JSHandle]:

@@ -34,7 +34,7 @@ def address(world: World, hall: Hall, site: Site) -> str:
         clock=lambda: world.now,
         surveys=[hall.survey],
     )
-    return f"{site(app)}/s/habits"
+    return site(app)
 
 
 def sent_by(somebody: Respondent) -> list[str]:
@@ -42,7 +42,7 @@ def sent_by(somebody: Respondent) -> list[str]:
 
 
 def test_one_link_is_one_answer(address: str, hall: Hall, visit: Open) -> None:
-    link = f"{address}#i={hall.tokens[0]}"
+    link = hall.link(address, hall.tokens[0])
     seen = visit(link)
     somebody = Respondent.at(seen, hall.survey)
     somebody.answer_all(0)
@@ -72,7 +72,7 @@ def test_one_link_is_one_answer(address: str, hall: Hall, visit: Open) -> None:
 def test_whatever_is_lost_on_the_way_the_invitation_is_not(
     address: str, hall: Hall, visit: Open, lost: str
 ) -> None:
-    seen = visit(f"{address}#i={hall.tokens[0]}")
+    seen = visit(hall.link(address, hall.tokens[0]))
     somebody = Respondent.at(seen, hall.survey)
     tries: list[Request] = []
 

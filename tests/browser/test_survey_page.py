@@ -342,11 +342,11 @@ def test_an_invitation_is_kept_before_it_leaves_the_address(
     without.sees("stopped_title")
     expect(without.page.get_by_text(without.words("invitation_missing"))).to_be_visible()
 
-    seen = visit(f"{address}#i=s3cret-Token")
+    seen = visit(f"{address}#i=s3cret-Token&k={'0a' * 32}")
     somebody = Respondent.at(seen, invited)
     expect(somebody.button("begin")).to_be_visible()
     assert seen.page.url == address
-    assert somebody.kept() == ["coin", "token"]
+    assert somebody.kept() == ["coin", "invitation"]
     assert not any("s3cret" in url for url in seen.requests)
     seen.page.get_by_role("link", name="العربية").click()
     expect(seen.page.locator("html")).to_have_attribute("dir", "rtl")

@@ -94,10 +94,12 @@ class Visit:
 
 
 Open = Callable[..., Visit]
-"""open(url, width=1440, dark=False) -> Visit"""
+"""open(url, width=1440, dark=False, height=HEIGHT) -> Visit"""
 
 
-def open_page(browser: Browser, url: str, width: int = 1440, dark: bool = False) -> Visit:
+def open_page(
+    browser: Browser, url: str, width: int = 1440, dark: bool = False, height: int = HEIGHT
+) -> Visit:
     """Open a page in a window of its own; whoever calls closes `page.context`.
 
     Args:
@@ -105,9 +107,10 @@ def open_page(browser: Browser, url: str, width: int = 1440, dark: bool = False)
         url: http or https.
         width: Of the window, in CSS pixels.
         dark: Whether the reader prefers dark pages.
+        height: Of the window, in CSS pixels.
     """
     context = browser.new_context(
-        viewport={"width": width, "height": HEIGHT},
+        viewport={"width": width, "height": height},
         is_mobile=width <= PHONE,
         color_scheme="dark" if dark else "light",
         reduced_motion="reduce",

@@ -14,7 +14,7 @@ from aggregator.store import Store
 from sottovoce.__main__ import main
 from tests.aggregator.respondents import SURVEY
 
-LINK = re.compile(r"https://s\.example/s/habits#i=([0-9a-f]{32})")
+LINK = re.compile(r"https://s\.example/s/habits#i=([0-9a-f]{32})&k=([0-9a-f]{64})")
 
 
 @pytest.fixture
@@ -68,8 +68,10 @@ def test_links_are_printed_and_can_be_taken_back(
 ) -> None:
     assert invited("--count", "3", "--url", "https://s.example/") == 0
     told = capsys.readouterr()
-    assert len(LINK.findall(told.out)) == 3 == len(told.out.splitlines())
     (key,) = re.findall(r"Its key is ([0-9a-f]{64})", told.err)
+    links = LINK.findall(told.out)
+    assert len(links) == 3 == len(told.out.splitlines())
+    assert {named for _, named in links} == {key}
     assert invited("--forget") == 0
     assert "3 made, 0 used, 0 unused, 3 forgotten" in capsys.readouterr().err
     assert invited("--count", "1") == 0

@@ -1,10 +1,11 @@
 // Blinding against the vectors of RFC 9474, and what a server could do to know a respondent again.
 
 import assert from "node:assert/strict";
+import { createHash, createPublicKey } from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { admit, blind } from "../../client_sdk/web/admission.js";
+import { admit, blind, surveyKey } from "../../client_sdk/web/admission.js";
 import { utf8 } from "../../client_sdk/web/bytes.js";
 import { prfStream } from "../../client_sdk/web/randomness.js";
 
@@ -83,6 +84,54 @@ test("a key that is short, even, of another exponent or no number is refused una
     const asked = admit({ endpoint: "", survey: "habits", token: "0", publicKey }, { fetch });
     await assert.rejects(asked, { kind: "untrusted", reason: "bad_key" });
   }
+});
+
+const keyDigest = createHash("sha256")
+  .update(
+    createPublicKey({
+      key: { kty: "RSA", n: Buffer.from(key.n, "hex").toString("base64url"), e: "AQAB" },
+      format: "jwk",
+    }).export({ type: "spki", format: "der" }),
+  )
+  .digest("hex");
+const asks = { endpoint: "https://s.example", survey: "habits", keyDigest };
+
+test("the key of a survey is the one that the invitation names, or none", async () => {
+  const seen = [];
+  const showing = (shown) => async (address, options) => {
+    seen.push([address, options]);
+    return new Response(JSON.stringify(shown));
+  };
+  // What the server says of its digest decides nothing.
+  const shown = { ...publicKey, survey: "habits", digest: "00" };
+  assert.deepEqual(await surveyKey(asks, { fetch: showing(shown) }), publicKey);
+  const padded = { ...publicKey, modulus: `0000${key.n}` };
+  assert.deepEqual(await surveyKey(asks, { fetch: showing(padded) }), padded);
+  const [[address, { method, body, credentials }]] = seen;
+  assert.deepEqual([address, method, body, credentials], ["https://s.example/v1/surveys/habits/key", "GET", null, "omit"]);
+  const others = [
+    { modulus: hex(n - 2n), exponent: 65537 },
+    { modulus: key.n, exponent: 3 },
+    { modulus: "", exponent: 65537 },
+    { modulus: key.n.slice(1), exponent: 65537 },
+    { modulus: "ff".repeat(1 << 20), exponent: 65537 },
+    { modulus: 7, exponent: 65537 },
+    {},
+  ];
+  for (const other of others) {
+    const asked = surveyKey(asks, { fetch: showing({ ...other, digest: keyDigest }) });
+    await assert.rejects(asked, { kind: "untrusted", reason: "other_key" });
+  }
+});
+
+test("a server that is busy is not one that is not trusted", async () => {
+  const answering = (status) => async () => new Response("busy", { status, headers: { "Retry-After": "7" } });
+  for (const status of [429, 500, 503]) {
+    const asked = surveyKey(asks, { fetch: answering(status) });
+    await assert.rejects(asked, { kind: "later", reason: `status_${status}`, pauseSeconds: 7 });
+  }
+  await assert.rejects(surveyKey(asks, { fetch: answering(404) }), { kind: "refused", reason: "status_404" });
+  await assert.rejects(surveyKey(asks, { fetch: () => Promise.reject(new TypeError()) }), { reason: "network" });
 });
 
 const invitation = { endpoint: "https://s.example", survey: "habits", token: "0".repeat(32), publicKey };

@@ -6,7 +6,7 @@
  */
 
 import { utf8 } from "../sottovoce/bytes.js";
-import { enrol, finished, send, SendError } from "../sottovoce/sender.js";
+import { enrol, finished, send } from "../sottovoce/sender.js";
 import { prfStream } from "../sottovoce/sottovoce.js";
 import { withState } from "../sottovoce/storage.js";
 import { placeOf } from "./keeping.js";
@@ -35,7 +35,7 @@ export function deliver(survey, reports) {
       throw error;
     });
     await state.put({ sent: true });
-    await state.forget("coin", "sending", "token");
+    await state.forget("coin", "sending", "invitation");
     return answer.reports;
   });
 }
@@ -79,39 +79,12 @@ async function admitted(survey, state) {
   /** @type {Outgoing} */
   const outgoing = await state.get("sending");
   if (survey.admission === "open" || outgoing.admission || outgoing.message) return outgoing;
-  const { admit } = await import("../sottovoce/admission.js");
-  const invitation = {
-    endpoint: SITE,
-    survey: survey.survey,
-    token: await state.get("token"),
-    publicKey: await keyOf(survey),
-  };
+  const { admit, surveyKey } = await import("../sottovoce/admission.js");
+  const { token, keyDigest } = await state.get("invitation");
+  const place = { endpoint: SITE, survey: survey.survey };
+  const publicKey = await surveyKey({ ...place, keyDigest });
   const source = prfStream(await state.get("coin"), utf8("admission"));
-  const sending = { ...outgoing, admission: await admit(invitation, { source }) };
+  const sending = { ...outgoing, admission: await admit({ ...place, token, publicKey }, { source }) };
   await state.put({ sending });
   return sending;
-}
-
-/**
- * What admissions of a survey are signed by; the same for all respondents.
- *
- * @param {Survey} survey
- */
-async function keyOf(survey) {
-  const limit = new AbortController();
-  const timer = setTimeout(() => limit.abort(), 10_000);
-  try {
-    const answer = await fetch(`${SITE}/v1/surveys/${survey.survey}/key`, {
-      credentials: "omit",
-      redirect: "error",
-      referrerPolicy: "no-referrer",
-      cache: "no-store",
-      signal: limit.signal,
-    });
-    return await answer.json();
-  } catch {
-    throw new SendError("later", "network");
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -8,6 +8,7 @@ import { newSecret } from "../sottovoce/sottovoce.js";
 import { withState } from "../sottovoce/storage.js";
 
 /** @typedef {import("./types.js").Survey} Survey */
+/** @typedef {import("./types.js").Invitation} Invitation */
 /** @typedef {{ phase: "sent" | "sending" | "uninvited" } | { phase: "asking", coin: Uint8Array }} Found */
 
 /** @param {Survey} survey */
@@ -17,19 +18,19 @@ export const placeOf = (survey) => `survey.${survey.survey}`;
  * Look at what is kept, and toss the coin if that was not done yet.
  *
  * @param {Survey} survey
- * @param {string} token Of an invitation; "" without one. Kept with this, before the caller may
- *   take it from the address.
+ * @param {Invitation | null} invitation Kept with this, before the caller may take it from the
+ *   address.
  * @returns {Promise<Found>}
  */
-export function opened(survey, token) {
+export function opened(survey, invitation) {
   return withState(placeOf(survey), async (state) => {
     if (await state.get("sent")) {
-      await state.forget("coin", "sending", "token");
+      await state.forget("coin", "sending", "invitation");
       return { phase: "sent" };
     }
     if (await state.get("sending")) return { phase: "sending" };
-    if (token) await state.put({ token });
-    if (survey.admission === "invitation" && !(await state.get("token"))) {
+    if (invitation) await state.put({ invitation });
+    if (survey.admission === "invitation" && !(await state.get("invitation"))) {
       return { phase: "uninvited" };
     }
     let coin = await state.get("coin");

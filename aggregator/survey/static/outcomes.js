@@ -37,11 +37,13 @@ export const cancelledPage = (words, again) => [
 /**
  * @param {Words} words
  * @param {string} reason In words.
+ * @param {string} promise When it tries by itself; "" if it does not.
  * @param {{ retry: () => void, cancel: (() => void) | null }} act No cancel: it may have left.
  */
-export const waitingPage = (words, reason, { retry, cancel }) => [
+export const waitingPage = (words, reason, promise, { retry, cancel }) => [
   heading(words.waiting_title),
   paragraph(reason, "lead"),
+  ...(promise ? [paragraph(promise)] : []),
   paragraph(cancel ? words.waiting_here : words.waiting_maybe),
   actions(
     button(words.retry, retry, { first: true }),

@@ -7,9 +7,13 @@ import { sendingPage, sentPage, waitingPage } from "./outcomes.js";
 
 /** @typedef {import("./types.js").Survey} Survey */
 /** @typedef {import("./page.js").Page} Page */
+/** @typedef {{ kind?: string, reason?: string, pauseSeconds?: number | null }} Failed */
+
+const LEAST_PAUSE_SECONDS = 5; // whatever a server asks for: a page is no hammer
 
 /**
- * Send until it is answered; each further try is asked for, or comes when the connection is back.
+ * Send until it is answered; each further try is asked for, or comes when the connection is
+ * back or the pause that the server asked for is over.
  *
  * @param {Survey} survey
  * @param {Page} page
@@ -24,14 +28,14 @@ export async function sent(survey, page, reports) {
       page.show(sentPage(words, await deliver(survey, reports)));
       return true;
     } catch (error) {
-      const reason = reasonOf(/** @type {any} */ (error), words);
-      if (!(await retried(survey, page, reason))) return false;
+      const failed = /** @type {Failed} */ (error);
+      if (!(await retried(survey, page, failed))) return false;
     }
   }
 }
 
 /**
- * @param {{ kind?: string, reason?: string }} error
+ * @param {Failed} failed
  * @param {Record<string, string>} words
  */
 function reasonOf({ kind, reason = "" }, words) {
@@ -40,7 +44,7 @@ function reasonOf({ kind, reason = "" }, words) {
     if (reason === "invitation_unknown") return words.invitation_invalid;
     return fill(words.refused, { reason });
   }
-  if (kind === "untrusted") return words.untrusted;
+  if (kind === "untrusted") return reason === "other_key" ? words.invitation_other_key : words.untrusted;
   if (kind !== "later") return words.something_wrong;
   return reason === "network" ? words.offline : words.server_busy;
 }
@@ -50,21 +54,35 @@ function reasonOf({ kind, reason = "" }, words) {
  *
  * @param {Survey} survey
  * @param {Page} page
- * @param {string} reason
+ * @param {Failed} failed
  * @returns {Promise<boolean>} Whether to try again.
  */
-async function retried(survey, page, reason) {
+async function retried(survey, page, failed) {
+  const words = survey.interface;
   const left = await mayHaveLeft(survey);
-  return new Promise((done, fail) => {
-    const retry = () => {
-      removeEventListener("online", retry);
-      done(true);
-    };
-    const cancel = () => {
-      removeEventListener("online", retry);
-      withdrawn(survey).then(() => done(false), fail);
-    };
-    addEventListener("online", retry);
-    page.show(waitingPage(survey.interface, reason, { retry, cancel: left ? null : cancel }));
+  const pause = failed.pauseSeconds == null ? null : 1000 * Math.max(failed.pauseSeconds, LEAST_PAUSE_SECONDS);
+  const waiting = new AbortController();
+  const { signal } = waiting;
+  /** @type {boolean} */
+  const again = await new Promise((done, fail) => {
+    const retry = () => done(true);
+    const cancel = () => withdrawn(survey).then(() => done(false), fail);
+    addEventListener("online", retry, { signal });
+    if (pause !== null) {
+      const timer = setTimeout(retry, pause);
+      signal.addEventListener("abort", () => clearTimeout(timer));
+    }
+    const promise = pause === null ? "" : fill(words.waiting_until, { time: timeOf(Date.now() + pause, survey) });
+    page.show(waitingPage(words, reasonOf(failed, words), promise, { retry, cancel: left ? null : cancel }));
   });
+  waiting.abort();
+  return again;
+}
+
+/**
+ * @param {number} time Milliseconds, Unix time.
+ * @param {Survey} survey
+ */
+function timeOf(time, { language }) {
+  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(time);
 }

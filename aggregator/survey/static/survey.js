@@ -4,7 +4,7 @@
  */
 
 import { asked } from "./asking.js";
-import { tokenIn, tokenOffered, tokenTaken } from "./invitation.js";
+import { invitationIn, invitationOffered, invitationTaken } from "./invitation.js";
 import { opened, placeOf } from "./keeping.js";
 import { lacking } from "./needs.js";
 import { cancelledPage, sentPage, stoppedPage } from "./outcomes.js";
@@ -30,9 +30,9 @@ const stop = (title, reason) => page.show(stoppedPage(title, reason));
 /** @returns {Promise<void>} */
 async function run() {
   begun = true;
-  const found = await opened(survey, tokenIn(location)).catch(() => null);
+  const found = await opened(survey, invitationIn(location)).catch(() => null);
   if (!found) return stop(words.stopped_title, words.storage_blocked);
-  tokenTaken();
+  invitationTaken();
   if (found.phase === "sent") return page.show(sentPage(words, null));
   if (found.phase === "uninvited") return stop(words.stopped_title, words.invitation_missing);
   const asking = found.phase === "asking";
@@ -51,7 +51,7 @@ addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
 
-tokenOffered();
+invitationOffered();
 const missing = lacking(globalThis);
 if (missing) stop(words.stopped_title, words[missing]);
 else {

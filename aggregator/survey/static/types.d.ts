@@ -52,6 +52,13 @@ export type Step = "opening" | "trial" | number | "receipt";
 /** An index into a question's answers; null: none yet. */
 export type Choice = number | null;
 
+/** What a link brings to a survey by invitation. */
+export interface Invitation {
+  token: string;
+  /** Of the key that signs admissions: what the server shows later must be this one. */
+  keyDigest: string;
+}
+
 /** What is kept between Send and the server's answer: reports, and no answers. */
 export interface Outgoing {
   reports: string[];
