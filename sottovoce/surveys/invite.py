@@ -1,9 +1,10 @@
 """Make invitations to a survey, each a link that is good for one answer; or count or end them.
 
 The links are printed once, or written to a file that only you may read, and kept nowhere else: the
-server has digests. Each names the key that signs for the survey, the same in all of them: pages take no other,
-so the server cannot have a key of its own for somebody. Which invitation an answer came with is not known to it either: docs/surveys.md,
-"Invitations". Send each link to one person, and delete the list.
+server has digests. Each link names the key that signs for the survey, the same in all: pages take
+no other, so the server cannot have a key of its own for somebody. Which invitation an answer came
+with is not known to it either: docs/surveys.md, "Invitations". Send each link to one person, and
+delete the list.
 """
 
 import argparse

@@ -68,9 +68,7 @@ def serving(valkey: EmbeddedServer, directory: Path, survey: Survey) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def habits(
-    valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Served]:
+def habits(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The example, for all tests of a module: each has respondents of its own."""
     with serving(valkey, tmp_path_factory.mktemp("habits"), load_survey(HABITS)) as found:
         yield found

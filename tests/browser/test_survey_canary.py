@@ -124,10 +124,7 @@ def test_no_answer_leaves_the_page_or_stays_in_it(
     traces = [answered(browser, server, choices) for choices in ((1, 2, 3), (0, 3, 5), (1, 0, 0))]
     heard = server.gate.heard[before:]
     found = [
-        told
-        for canary in canaries
-        for each in traces
-        for told in found_in(canary, each.places())
+        told for canary in canaries for each in traces for told in found_in(canary, each.places())
     ]
     told_server = [(f"{each.method} {each.path} at the server", each.whole) for each in heard]
     for canary in canaries:

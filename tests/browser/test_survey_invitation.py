@@ -1,22 +1,26 @@
 """A survey by invitation in a real Chromium, before the real server: one link, one answer."""
 
 from collections.abc import Callable
+from wsgiref.types import WSGIApplication
 
 import pytest
-from flask import Flask
 from playwright.sync_api import Request, Route, expect
 
 from aggregator.app import create_app
+from aggregator.survey.admission import key_document
+from aggregator.survey.blind_signatures import PrivateKey
 from tests.aggregator.conftest import World, world
 from tests.aggregator.respondents import Hall
 from tests.browser.checks import assert_sound
 from tests.browser.respondents import Respondent, failing_once
+from tests.browser.serving import Gate, busy, forged
 from tests.browser.visits import Open
 
 pytestmark = pytest.mark.slow
 __all__ = ["world"]
 
-Site = Callable[[Flask], str]
+Site = Callable[[WSGIApplication], str]
+KEY = "/v1/surveys/habits/key"
 SENT = ["surveys/habits/admissions", "devices", "reports"]
 
 
@@ -26,7 +30,7 @@ def hall(world: World) -> Hall:
 
 
 @pytest.fixture
-def address(world: World, hall: Hall, site: Site) -> str:
+def gate(world: World, hall: Hall) -> Gate:
     app = create_app(
         store=world.store,
         keys=world.keys,
@@ -34,7 +38,12 @@ def address(world: World, hall: Hall, site: Site) -> str:
         clock=lambda: world.now,
         surveys=[hall.survey],
     )
-    return site(app)
+    return Gate(app)
+
+
+@pytest.fixture
+def address(gate: Gate, site: Site) -> str:
+    return site(gate)
 
 
 def sent_by(somebody: Respondent) -> list[str]:
@@ -93,3 +102,48 @@ def test_whatever_is_lost_on_the_way_the_invitation_is_not(
         assert tries[0].post_data == tries[1].post_data
     assert hall.world.store.invitations.figures("habits").used == 1
     assert hall.world.folder.fold_once() == 1
+
+
+def test_a_server_with_another_key_than_the_link_names_is_told_nothing(
+    address: str, hall: Hall, gate: Gate, visit: Open
+) -> None:
+    """A key for one respondent would know its signature again."""
+    own_key = key_document("habits", PrivateKey.fresh().public)
+    # It may say of its digest what it likes.
+    own_key["digest"] = hall.key.public.digest
+    seen = visit(hall.link(address, hall.tokens[0]))
+    somebody = Respondent.at(seen, hall.survey)
+    somebody.answer_all(0)
+    gate.next(KEY, forged(lambda told: told.update(own_key)))
+    somebody.press("send")
+    somebody.sees("waiting_title")
+    expect(seen.page.get_by_text(somebody.words("invitation_other_key"))).to_be_visible()
+    expect(seen.page.get_by_text(somebody.words("waiting_here"))).to_be_visible()
+    assert not somebody.posts
+    assert hall.world.store.invitations.figures("habits").used == 0
+    somebody.press("retry")  # the invitation is as good as it was
+    somebody.sees("sent_title")
+    assert sent_by(somebody) == SENT
+
+
+def test_a_server_that_is_busy_when_it_is_asked_for_its_key_is_not_distrusted(
+    address: str, hall: Hall, gate: Gate, visit: Open
+) -> None:
+    seen = visit(hall.link(address, hall.tokens[0]))
+    somebody = Respondent.at(seen, hall.survey)
+    somebody.answer_all(0)
+    gate.next(KEY, busy("503 Service Unavailable"))
+    somebody.press("send")
+    somebody.sees("waiting_title")
+    expect(seen.page.get_by_text(somebody.words("server_busy"))).to_be_visible()
+    somebody.press("retry")
+    somebody.sees("sent_title")
+
+
+def test_a_link_that_was_cut_short_is_no_invitation(address: str, hall: Hall, visit: Open) -> None:
+    whole = hall.link(address, hall.tokens[0])
+    for link in (whole[:-1], whole.partition("&")[0]):
+        somebody = Respondent.at(visit(link), hall.survey)
+        somebody.sees("stopped_title")
+        expect(somebody.page.get_by_text(somebody.words("invitation_missing"))).to_be_visible()
+        assert somebody.kept() == []

@@ -113,9 +113,7 @@ def test_thirty_respondents_are_counted_once_and_their_reports_keep_the_law(
     # all is outside for the questions with three answers and with seven.
     share = FALSE_ALARM / (2 * len(habits.survey.questions))
     for index, (asked, own) in enumerate(zip(habits.survey.questions, OWN, strict=True)):
-        texts = [
-            said(habits.survey, index, json.dumps(body["reports"][index])) for body in bodies
-        ]
+        texts = [said(habits.survey, index, json.dumps(body["reports"][index])) for body in bodies]
         stayed = texts.count([asked.answers[own].text["en"]])
         probability = float(sent_as(asked.metric.mechanism, own, own))
         least = binom.ppf(share, RESPONDENTS, probability)

@@ -1,4 +1,4 @@
-"""Whatever happens between a respondent and the server: each answer counts once, and words say so."""
+"""Whatever happens between respondent and server: each answer counts once, and words say so."""
 
 import re
 from typing import Any
@@ -185,9 +185,7 @@ def test_many_clicks_on_send_and_on_try_again_send_once_each(
     sent_once(habits, somebody, tries=2)
 
 
-def test_two_tabs_of_which_one_sends_make_one_message(
-    habits: Served, somebody: Respondent
-) -> None:
+def test_two_tabs_of_which_one_sends_make_one_message(habits: Served, somebody: Respondent) -> None:
     held = Held()
     habits.gate.next(REPORTS, held)
     other = Respondent(somebody.page.context.new_page(), habits.survey)
@@ -217,9 +215,7 @@ def test_a_tab_goes_on_with_what_another_has_left(habits: Served, somebody: Resp
 # Offline.
 
 
-def test_a_survey_is_answered_offline_and_goes_out_by_itself(
-    habits: Served, visit: Open
-) -> None:
+def test_a_survey_is_answered_offline_and_goes_out_by_itself(habits: Served, visit: Open) -> None:
     habits.gate.heard.clear()
     seen = visit(habits.address)
     somebody = Respondent.at(seen, habits.survey)
@@ -403,5 +399,3 @@ def test_a_browser_that_lacks_something_is_told_so_and_asked_nothing(
     for role in ("radio", "button"):
         expect(seen.page.get_by_role(role)).to_have_count(0)
     assert not somebody.posts
-
-

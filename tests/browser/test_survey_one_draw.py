@@ -126,9 +126,7 @@ def test_other_answers_to_one_question_change_no_other_report(somebody: Responde
     assert somebody.receipt()[:2] == first[:2]
 
 
-def test_after_send_the_coin_is_gone_and_the_survey_locked(
-    habits: Served, visit: Open
-) -> None:
+def test_after_send_the_coin_is_gone_and_the_survey_locked(habits: Served, visit: Open) -> None:
     seen = visit("about:blank")
     traces = Traces(seen.page)
     seen.page.goto(habits.address)

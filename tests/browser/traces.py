@@ -1,4 +1,4 @@
-"""What a page leaves: every request that Chromium makes for it, and all that it keeps at a moment."""
+"""What a page leaves: every request that Chromium makes for it, and what it keeps at a moment."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ async () => {
   const told = (value) => JSON.stringify(value, (_, each) => {
     if (ArrayBuffer.isView(each) || each instanceof ArrayBuffer) {
       const bytes = new Uint8Array(each.buffer ?? each);
-      return [new TextDecoder().decode(bytes), Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')];
+      const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0'));
+      return [new TextDecoder().decode(bytes), digits.join('')];
     }
     return typeof each === 'bigint' ? String(each) : each;
   });
@@ -27,7 +28,8 @@ async () => {
     const database = await done(indexedDB.open(name, version));
     for (const store of database.objectStoreNames) {
       const objects = database.transaction(store).objectStore(store);
-      databases[`${name} ${store}`] = [await done(objects.getAllKeys()), await done(objects.getAll())];
+      const [keys, values] = [objects.getAllKeys(), objects.getAll()];
+      databases[`${name} ${store}`] = [await done(keys), await done(values)];
     }
     database.close();
   }
