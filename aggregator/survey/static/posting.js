@@ -84,5 +84,7 @@ async function retried(survey, page, failed) {
  * @param {Survey} survey
  */
 function timeOf(time, { language }) {
-  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(time);
+  const how = /** @type {const} */ ({ dateStyle: "medium", timeStyle: "short" });
+  const told = new Intl.DateTimeFormat(language, how).format(time);
+  return told.replace(/\s(?=\S+$)/, "\u00a0"); // no line ends before "PM"
 }

@@ -62,6 +62,16 @@ function entry(survey, index, report) {
     {},
     paragraph(question.text, "strong"),
     paragraph(`${meaning} ${words.meaning}`),
-    element("pre", { dir: "ltr" }, element("code", {}, report)),
+    element("pre", { dir: "ltr" }, element("code", {}, ...breakable(report))),
   );
+}
+
+/**
+ * A text whose lines may end behind its commas; no character of it is another one.
+ *
+ * @param {string} text
+ * @returns {(string | Node)[]}
+ */
+function breakable(text) {
+  return text.split(",").flatMap((part, at) => (at ? [",", element("wbr"), part] : part));
 }
