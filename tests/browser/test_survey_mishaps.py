@@ -286,6 +286,28 @@ def test_a_busy_server_is_asked_again_after_its_pause_and_not_before(
     assert len(habits.gate.posted(path)) == 3
 
 
+def test_a_server_that_never_answers_is_given_up_after_ten_seconds(
+    habits: Served, visit: Open
+) -> None:
+    habits.gate.heard.clear()
+    seen = visit("about:blank")
+    seen.page.clock.install()
+    seen.page.goto(habits.address)
+    somebody = Respondent.at(seen, habits.survey)
+    somebody.answer_all(*ANSWERS)
+    held = Held()
+    habits.gate.next(REPORTS, held)
+    somebody.press("send")
+    assert held.acted.wait(30)
+    somebody.sees("sending")
+    seen.page.clock.fast_forward(10_000)
+    somebody.sees("waiting_title")
+    told(somebody, "waiting_maybe")
+    held.free.set()
+    somebody.press("retry")
+    sent_once(habits, somebody, tries=2)
+
+
 def test_cancel_ends_the_waiting_for_a_pause(habits: Served, visit: Open) -> None:
     habits.gate.heard.clear()
     seen = visit("about:blank")
