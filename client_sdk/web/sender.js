@@ -111,7 +111,7 @@ export async function erase(endpoint, { device, key }, connection) {
   const nonce = hex(randomBytes(16));
   const body = JSON.stringify({ version: 1, device, nonce });
   const headers = { "Sottovoce-MAC": await macOf(key, "erase", utf8(body)) };
-  const { status, reason, verdict, mac } = await post(endpoint, "erase", body, headers, connection);
+  const { status, reason, verdict, mac } = await ask(endpoint, "erase", body, headers, connection);
   if (status >= 300) throw new SendError("refused", reason);
   if (verdict !== "erased" || !same(await macOf(key, "erased", utf8(nonce)), mac)) {
     throw new SendError("untrusted", "mac");
