@@ -121,7 +121,10 @@ class Walker:
         for _ in range(index):
             self._page.keyboard.press("ArrowDown")
             self._seen(self._page.evaluate_handle(_FOCUSED))
-        assert radios.nth(index).is_checked(), f"{index} is not chosen by Space and {index} arrows"
+        checked = [each.is_checked() for each in radios.all()]
+        assert checked.count(True) == 1 and checked[index], (
+            f"{index} is not chosen by Space and {index} arrows"
+        )
 
     def _seen(self, stop: JSHandle) -> str:
         what, place, marked = (str(stop.evaluate(look)) for look in (_WHAT, _PLACE, _INDICATOR))
