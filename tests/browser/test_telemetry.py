@@ -19,6 +19,7 @@ from client_sdk.epochs import day_of
 from client_sdk.web_definition import definitions
 from tests.aggregator.conftest import World, make_world
 from tests.browser.test_web_module import POLICY, WEB
+from tests.browser.visits import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +119,7 @@ class Person:
         page.on("console", lambda message: self.told.append(message.text))
         page.on("pageerror", lambda error: self.told.append(str(error)))
         page.goto(self.url)
-        page.wait_for_function("window.client !== undefined")
+        wait_until(page, "window.client !== undefined")
         return page
 
     def bodies(self, path: str = "reports") -> list[str]:
@@ -229,7 +230,7 @@ def test_a_reload_keeps_the_ledger_and_a_later_visit_sends_what_waits(
     record(tab, "dark", True)
     before = status(tab), tab.evaluate("() => client.preview()")
     tab.reload()
-    tab.wait_for_function("window.client !== undefined")
+    wait_until(tab, "window.client !== undefined")
     record(tab, "dark", False)
     assert status(tab) == before[0] | {"dropped": {"already_reported": 1}}
     assert tab.evaluate("() => client.preview()") == before[1]
@@ -339,7 +340,7 @@ def test_the_cap_is_silent(app: App, person: Callable[..., Person]) -> None:
         }"""
     )
     tab.reload()
-    tab.wait_for_function("window.client !== undefined")
+    wait_until(tab, "window.client !== undefined")
     record(tab, "home_page", CANARY)
     found = status(tab)
     assert found["dropped"].keys() <= {"budget_exhausted", "does_not_fit"}

@@ -7,7 +7,7 @@ import pytest
 from flask import Flask, Response, send_file, send_from_directory
 
 from tests.browser.checks import assert_sound
-from tests.browser.visits import Open
+from tests.browser.visits import Open, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def test_chromium_makes_the_same_reports_under_a_strict_policy(
         return send_file(VECTORS)
 
     seen = visit(site(app))
-    seen.page.wait_for_function("document.querySelector('#equal').textContent !== ''")
+    wait_until(seen.page, "document.querySelector('#equal').textContent !== ''")
     text = VECTORS.read_text()
     assert seen.page.text_content("#equal") == str(text.count('"report":'))
     assert seen.page.text_content("#drawn") == str(text.count('"draws":'))

@@ -1,5 +1,6 @@
 """Visits of a page, and all that the browser met on them."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -130,6 +131,17 @@ def open_page(
     # What the browser tells comes in order: what it told of loading the page is here with this.
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     return visit
+
+
+def wait_until(page: Page, expression: str) -> None:
+    """Wait until an expression is true on a page.
+
+    Not wait_for_function: it asks again from within the page by eval, which strict policies forbid.
+    """
+    give_up = time.monotonic() + TIMEOUT_MS / 1000
+    while not page.evaluate(expression):
+        assert time.monotonic() < give_up, f"{page.url}: {expression} is never true"
+        page.wait_for_timeout(20)
 
 
 def _origin(url: str) -> tuple[str, str]:
