@@ -15,7 +15,12 @@ import { ask, SendError } from "./sender.js";
 /** @typedef {import("./types.js").SurveyKey} SurveyKey */
 
 const [MESSAGE_BYTES, SALT_BYTES, HASH_BYTES] = [32, 48, 48];
-const LEAST_BITS = 2048;
+const [LEAST_BITS, MOST_BITS] = [2048, 8192];
+/**
+ * Below this no prime may divide the modulus: a number that one divides is divided by it blinded,
+ * too, so each would tell the server something of the message.
+ */
+const SMALL = 1n << 17n;
 const EXPONENT = 65537; // as "AQAB" in a JWK
 
 /**
@@ -86,7 +91,7 @@ export async function admit({ endpoint, survey, token, publicKey }, by = {}) {
 export async function blind({ modulus, exponent }, message, source) {
   const n = BigInt(/^[0-9a-f]+$/.test(modulus) ? `0x${modulus}` : 0);
   const bits = n.toString(2).length;
-  if (bits < LEAST_BITS || n % 2n === 0n || exponent !== EXPONENT) {
+  if (bits < LEAST_BITS || bits > MOST_BITS || exponent !== EXPONENT || hasSmallFactor(n)) {
     throw new SendError("untrusted", "bad_key");
   }
   const size = Math.ceil(bits / 8);
@@ -165,6 +170,14 @@ function inverse(number, modulus) {
   }
   if (rest !== 1n) throw new SendError("untrusted", "bad_key");
   return ((factor % modulus) + modulus) % modulus;
+}
+
+/** @param {bigint} modulus */
+function hasSmallFactor(modulus) {
+  for (let divisor = 2n; divisor < SMALL; divisor += divisor === 2n ? 1n : 2n) {
+    if (modulus % divisor === 0n) return true;
+  }
+  return false;
 }
 
 /** @param {Uint8Array} bytes Most significant first. */

@@ -71,6 +71,16 @@ test("a signature that is not exactly the key's is thrown away", async () => {
   assert.equal(BigInt(`0x${finish(good)}`) > 0n, true);
 });
 
+// A server that knows the factors 3, 5, 7 would see which of them divide a message: blinding keeps that.
+test("a key with small factors, or too large to try, is refused unasked", async () => {
+  const fetch = () => assert.fail("asked");
+  for (const modulus of [3n * n, 5n * 7n * n, 65537n * n, 131071n * n, n * n * n]) {
+    const publicKey = { modulus: modulus.toString(16), exponent: 65537 };
+    const asked = admit({ endpoint: "", survey: "habits", token: "0", publicKey }, { fetch });
+    await assert.rejects(asked, { kind: "untrusted", reason: "bad_key" });
+  }
+});
+
 test("a key that is short, even, of another exponent or no number is refused unasked", async () => {
   const fetch = () => assert.fail("asked");
   const odd = [
