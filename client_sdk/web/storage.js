@@ -53,7 +53,10 @@ const stateOf = (database, name) => {
     get: (key) => answer(database.transaction(STORE).objectStore(STORE).get([name, key])),
     put: (entries) =>
       write((store) => {
-        for (const [key, value] of Object.entries(entries)) store.put(value, [name, key]);
+        for (const [key, value] of Object.entries(entries)) {
+          if (value === undefined) store.delete([name, key]);
+          else store.put(value, [name, key]);
+        }
       }),
     forget: (...keys) => write((store) => keys.forEach((key) => store.delete([name, key]))),
   };

@@ -70,7 +70,7 @@ export interface Metric {
 /** What is kept under one name; values are those that structured clones can hold. */
 export interface State {
   get: (key: string) => Promise<any>;
-  /** All of the entries are durable when this resolves, or none is. */
+  /** All of the entries are durable when this resolves, or none is; undefined: forgotten. */
   put: (entries: Record<string, unknown>) => Promise<void>;
   forget: (...keys: string[]) => Promise<void>;
 }

@@ -71,6 +71,8 @@ def test_what_is_kept_outlives_the_page_and_is_kept_by_name(open_tab: Callable[[
     look = f"return withState('%s', {both})"
     assert run(tab, look % "one") == [1, 2]
     assert run(tab, look % "other") == [None, None]
+    run(tab, "return withState('one', (state) => state.put({ a: undefined, b: 3 }))")
+    assert run(tab, look % "one") == [None, 3]
     run(tab, "return withState('one', (state) => state.forget('a', 'b'))")
     assert run(tab, look % "one") == [None, None]
 

@@ -9,7 +9,7 @@ import { utf8 } from "../sottovoce/bytes.js";
 import { enrol, finished, send } from "../sottovoce/sender.js";
 import { prfStream } from "../sottovoce/sottovoce.js";
 import { withState } from "../sottovoce/storage.js";
-import { placeOf } from "./keeping.js";
+import { keptToSend, locked, placeOf } from "./keeping.js";
 
 /** @typedef {import("./types.js").Survey} Survey */
 /** @typedef {import("./types.js").Outgoing} Outgoing */
@@ -27,15 +27,14 @@ const SITE = new URL("..", import.meta.url).href.replace(/\/$/, "");
  */
 export function deliver(survey, reports) {
   return withState(placeOf(survey), async (state) => {
-    if (reports && !(await state.get("sending"))) await state.put({ sending: { reports } });
+    if (reports) await keptToSend(state, reports);
     const { message, ...unaddressed } = await addressed(survey, state);
     if (!message) throw new Error("there is nothing to send");
     const answer = await send(SITE, message).catch(async (error) => {
       if (error.reason === "identity_revoked") await state.put({ sending: unaddressed });
       throw error;
     });
-    await state.put({ sent: true });
-    await state.forget("coin", "sending", "invitation");
+    await locked(state);
     return answer.reports;
   });
 }
@@ -69,7 +68,7 @@ async function addressed(survey, state) {
 
 /**
  * Trade the invitation for an admission that nobody can connect with it; open surveys need none.
- * Its chance is that of the coin: whatever is interrupted asks for the same admission again.
+ * Its chance is kept, but not the coin's: whatever is interrupted asks for the same admission again.
  *
  * @param {Survey} survey
  * @param {State} state
@@ -83,7 +82,7 @@ async function admitted(survey, state) {
   const { token, keyDigest } = await state.get("invitation");
   const place = { endpoint: SITE, survey: survey.survey };
   const publicKey = await surveyKey({ ...place, keyDigest });
-  const source = prfStream(await state.get("coin"), utf8("admission"));
+  const source = prfStream(await state.get("blinding"), utf8("admission"));
   const sending = { ...outgoing, admission: await admit({ ...place, token, publicKey }, { source }) };
   await state.put({ sending });
   return sending;

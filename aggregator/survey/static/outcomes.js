@@ -25,13 +25,13 @@ export function sentPage(words, answered) {
 
 /**
  * @param {Words} words
- * @param {() => void} again
+ * @param {(() => void) | null} again Null: it was after Send, and the coin is gone.
  */
 export const cancelledPage = (words, again) => [
   heading(words.cancelled_title),
   paragraph(words.cancelled, "lead"),
-  paragraph(words.cancelled_coin),
-  actions(button(words.start_again, again, { first: true })),
+  paragraph(again ? words.cancelled_coin : words.cancelled_closed),
+  ...(again ? [actions(button(words.start_again, again, { first: true }))] : []),
 ];
 
 /**

@@ -34,12 +34,11 @@ async function run() {
   if (!found) return stop(words.stopped_title, words.storage_blocked);
   invitationTaken();
   if (found.phase === "sent") return page.show(sentPage(words, null));
+  if (found.phase === "cancelled") return page.show(cancelledPage(words, null));
   if (found.phase === "uninvited") return stop(words.stopped_title, words.invitation_missing);
   const asking = found.phase === "asking";
   const reports = asking ? await asked(survey, page, answers, found.coin) : undefined;
-  if (await sent(survey, page, reports)) return;
-  await new Promise((done) => page.show(cancelledPage(words, () => done(undefined))));
-  return run();
+  if (!(await sent(survey, page, reports))) page.show(cancelledPage(words, null));
 }
 
 // Nothing is left in a page that may be kept alive behind the next one.
