@@ -177,6 +177,24 @@ test("real draws have the stated frequency", async () => {
   assert.ok(Math.abs(ones - lanes * p) <= 5 * Math.sqrt(lanes * p * (1 - p)), `${ones} ones`);
 });
 
+test("of an endless string the beginning is looked at, in whole characters", () => {
+  const { encode } = load(definitionOf("rappor thresholds 0 and 2**64"));
+  const real = String.prototype[Symbol.iterator];
+  const looked = [];
+  String.prototype[Symbol.iterator] = function () {
+    looked.push(this.length);
+    return real.call(this);
+  };
+  try {
+    assert.equal(encode("ab".repeat(1 << 20)), "ab".repeat(512));
+    assert.equal(encode(`a${"😀".repeat(1 << 20)}`), `a${"😀".repeat(1023)}`);
+    assert.equal(encode("😀".repeat(1 << 20)), "😀".repeat(1024));
+  } finally {
+    String.prototype[Symbol.iterator] = real;
+  }
+  assert.ok(Math.max(...looked) <= 2048, String(looked));
+});
+
 test("the browser's generator is the default source", async () => {
   const asked = [];
   const real = globalThis.crypto;
