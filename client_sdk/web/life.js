@@ -24,11 +24,23 @@ export const newLife = () => ({
   sequence: 0,
   former: [],
   farewell: [],
+  withdrawals: 0,
   plan: noPlan(),
 });
 
 /** @param {Kept} kept How many reports wait to be sent or answered. */
 export const queued = ({ spool, batch }) => spool.length + (batch?.count ?? 0);
+
+/**
+ * The user's consent is withdrawn, for all tabs.
+ *
+ * @param {Kept} kept
+ * @returns How many reports that drops.
+ */
+export function optOut(kept) {
+  kept.withdrawals++;
+  return withdraw(kept);
+}
 
 /**
  * Empty the queue.
@@ -71,10 +83,11 @@ export function giveUp(kept) {
  */
 export function eraseHere(kept, project, seconds) {
   const [count, total] = [queued(kept), collapsed(kept, project, seconds)];
-  const { identity, former, farewell } = kept;
+  const { identity, former, farewell, withdrawals } = kept;
   Object.assign(kept, newLife(), total, {
     batch: undefined,
     identity: undefined,
+    withdrawals: withdrawals + 1,
     farewell: [...farewell, ...former, ...(identity ? [identity] : [])],
   });
   return count;

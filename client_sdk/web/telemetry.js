@@ -7,7 +7,7 @@
 import { deliver, sayFarewell } from "./delivery.js";
 import { dayOf, epochOf } from "./epochs.js";
 import { spent } from "./ledger.js";
-import { VERSION, eraseHere, newLife, queued, withdraw } from "./life.js";
+import { VERSION, eraseHere, newLife, optOut, queued } from "./life.js";
 import { read } from "./project.js";
 import { store } from "./recorder.js";
 import { somethingWaits } from "./schedule.js";
@@ -61,6 +61,8 @@ export function start(options, world = {}) {
   let loading;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
+  /** @type {number | undefined} Withdrawals of consent before this page was told of it. */
+  let agreed;
 
   const fetched = async () => {
     const { definitions, url = "" } = options;
@@ -78,6 +80,9 @@ export function start(options, world = {}) {
   const keptIn = async (state) => {
     const kept = await state.get("device");
     if (kept && kept.version !== VERSION) throw new Error("the state is of another version");
+    const { withdrawals = 0 } = kept ?? {};
+    const told = (agreed = agreed ?? withdrawals);
+    if (withdrawals > told) off ||= "withdrawn in another tab";
     return kept;
   };
   const look = () => holding(keptIn);
@@ -177,7 +182,7 @@ export function start(options, world = {}) {
       /** @type {string[]} */
       let reasons = [];
       const wait = await change(async (kept) => {
-        reasons = await store(kept, whole, accepted, now());
+        reasons = off ? accepted.map(() => "opted_out") : await store(kept, whole, accepted, now());
         return planned(kept);
       }, true);
       for (const reason of reasons) count(dropped, reason);
@@ -194,6 +199,7 @@ export function start(options, world = {}) {
   /** @param {boolean} wanted */
   const consent = (wanted) => {
     const wish = respectEnvironment && objection(navigator ?? {});
+    agreed = undefined;
     off = wanted ? (wish ? `${wish} is set` : "") : "not enabled by the app";
   };
 
@@ -214,7 +220,7 @@ export function start(options, world = {}) {
       consent(wanted);
       if (wanted) return upload("moment");
       drain("opted_out");
-      await next(() => change((kept) => count(dropped, "opted_out", withdraw(kept))));
+      await next(() => change((kept) => count(dropped, "opted_out", optOut(kept))));
     },
 
     async flush() {

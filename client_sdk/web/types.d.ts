@@ -213,6 +213,8 @@ export interface Kept {
   /** Identities of erased lives, whose erasure the server has not confirmed. */
   farewell: Identity[];
   suspended?: string;
+  /** How often consent was withdrawn, in any tab. */
+  withdrawals: number;
   plan: Plan;
 }
 

@@ -310,8 +310,13 @@ def test_an_opt_out_empties_the_queue_of_all_tabs_and_an_erasure_is_confirmed(
     assert status(other)["queued"] == 1
     tab.evaluate("() => client.setEnabled(false)")
     assert other.evaluate("() => client.preview()") == {"upload": None, "waiting": []}
-    assert other.evaluate("() => client.flush()") is True
+    assert other.evaluate("() => client.flush()") is False
     assert someone.bodies() == someone.bodies("devices") == []
+    record(other, "home_page", CANARY)
+    assert other.evaluate("() => client.flush()") is False
+    assert status(other)["summary"] == "disabled: withdrawn in another tab"
+    assert someone.bodies() == []
+    other.evaluate("() => client.setEnabled(true)")
     record(other, "home_page", CANARY)
     assert other.evaluate("() => client.flush()") is True
     spent = status(other)["spent"]

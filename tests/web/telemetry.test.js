@@ -411,6 +411,31 @@ test("an opt-out empties the queue at once, and refunds nothing", async () => {
   assert.equal((await client.status()).dropped.already_reported, 1);
 });
 
+test("consent that is withdrawn in one tab is withdrawn in all, until one is told otherwise", async () => {
+  const [machine, server] = [new Machine(), new Server()];
+  const [tab, other] = [page(machine, server), page(machine, server)];
+  other.record("theme", "dark");
+  assert.equal(await other.flush(), true);
+  await tab.setEnabled(false);
+  const requests = server.requests.length;
+  other.record("mood", true); // before it has looked
+  assert.equal(await other.flush(), false);
+  const { summary, spent, dropped } = await other.status();
+  assert.deepEqual([summary, spent], ["disabled: withdrawn in another tab", 1]);
+  assert.deepEqual(dropped, { opted_out: 1 });
+  await pass(machine, 10 * 3600);
+  assert.equal(server.requests.length, requests);
+  await other.setEnabled(true);
+  other.record("mood", true);
+  assert.equal(await other.flush(), true);
+  await other.erase();
+  await tab.setEnabled(true);
+  await other.setEnabled(true);
+  await other.erase();
+  tab.record("home_page", "example.org");
+  assert.equal(await tab.flush(), false);
+});
+
 test("an identity whose first batch is given up is not used again, and is erased with the others", async () => {
   const [machine, server] = [new Machine(), new Server()];
   server.answer.reports = () => Promise.reject(new TypeError("no network"));
