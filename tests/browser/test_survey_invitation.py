@@ -12,7 +12,7 @@ from aggregator.survey.blind_signatures import PrivateKey
 from tests.aggregator.conftest import World, world
 from tests.aggregator.respondents import Hall
 from tests.browser.checks import assert_sound
-from tests.browser.respondents import Respondent, failing_once
+from tests.browser.respondents import Respondent, body_of, failing_once
 from tests.browser.serving import Gate, busy, forged
 from tests.browser.visits import Open
 
@@ -75,6 +75,32 @@ def test_one_link_is_one_answer(address: str, hall: Hall, visit: Open) -> None:
     expect(other.page.get_by_text(other.words("invitation_used"))).to_be_visible()
     assert sent_by(other) == SENT[:1]
     assert hall.world.store.invitations.figures("habits").used == 1
+
+
+def test_another_link_takes_over_and_shows_nothing_of_the_first(
+    address: str, hall: Hall, visit: Open
+) -> None:
+    seen = visit(f"{address}#i={hall.tokens[0]}")
+    somebody = Respondent.at(seen, hall.survey)
+    tries: list[Request] = []
+
+    def answer_lost(route: Route) -> None:
+        if not tries:
+            route.fetch()
+        failing_once(route, tries)
+
+    seen.page.route(f"**/v1/{SENT[0]}", answer_lost)
+    somebody.answer_all(1)
+    somebody.press("send")
+    somebody.sees("waiting_title")
+    seen.page.goto("about:blank")
+    seen.page.goto(f"{address}#i={hall.tokens[1]}")
+    somebody.sees("sent_title")
+    first, second = (body_of(request) for request in tries)
+    assert [first["invitation"], second["invitation"]] == hall.tokens[:2]
+    assert first["blinded"] != second["blinded"]
+    assert hall.world.store.invitations.figures("habits").used == 2
+    assert hall.world.folder.fold_once() == 1
 
 
 @pytest.mark.parametrize("lost", SENT)

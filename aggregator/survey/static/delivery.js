@@ -68,7 +68,8 @@ async function addressed(survey, state) {
 
 /**
  * Trade the invitation for an admission that nobody can connect with it; open surveys need none.
- * Its chance is kept, but not the coin's: whatever is interrupted asks for the same admission again.
+ * Its chance is kept, but not the coin's: whatever is interrupted asks for the same admission again,
+ * and another invitation for another one, or the server would see that one browser had both.
  *
  * @param {Survey} survey
  * @param {State} state
@@ -82,7 +83,7 @@ async function admitted(survey, state) {
   const { token, keyDigest } = await state.get("invitation");
   const place = { endpoint: SITE, survey: survey.survey };
   const publicKey = await surveyKey({ ...place, keyDigest });
-  const source = prfStream(await state.get("blinding"), utf8("admission"));
+  const source = prfStream(await state.get("blinding"), utf8("admission"), utf8(token));
   const sending = { ...outgoing, admission: await admit({ ...place, token, publicKey }, { source }) };
   await state.put({ sending });
   return sending;
