@@ -168,6 +168,8 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("survey.title.en", "", "survey.title.en", "must be a text"),
     ("survey.title.en", "t" * 201, "survey.title.en", "at most 200 characters"),
     ("survey.title.en", "a\nb", "survey.title.en", "control characters"),
+    ("survey.title.en", "a\u202eb", "survey.title.en", "direction of writing"),
+    ("questions.0.answers.no.en", "\u2069No", "questions.ever_late.answers.no.en", "direction"),
     ("survey.purpose.ar", None, "survey.purpose.ar", "is required"),
     ("survey.purpose.fr", "Pour", "survey.purpose.fr", "is not a known key"),
     ("questions", [], "questions", "must be 1 to"),
