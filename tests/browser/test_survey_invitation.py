@@ -80,7 +80,7 @@ def test_one_link_is_one_answer(address: str, hall: Hall, visit: Open) -> None:
 def test_another_link_takes_over_and_shows_nothing_of_the_first(
     address: str, hall: Hall, visit: Open
 ) -> None:
-    seen = visit(f"{address}#i={hall.tokens[0]}")
+    seen = visit(hall.link(address, hall.tokens[0]))
     somebody = Respondent.at(seen, hall.survey)
     tries: list[Request] = []
 
@@ -94,7 +94,7 @@ def test_another_link_takes_over_and_shows_nothing_of_the_first(
     somebody.press("send")
     somebody.sees("waiting_title")
     seen.page.goto("about:blank")
-    seen.page.goto(f"{address}#i={hall.tokens[1]}")
+    seen.page.goto(hall.link(address, hall.tokens[1]))
     somebody.sees("sent_title")
     first, second = (body_of(request) for request in tries)
     assert [first["invitation"], second["invitation"]] == hall.tokens[:2]

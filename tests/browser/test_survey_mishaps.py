@@ -227,7 +227,7 @@ def test_a_survey_is_answered_offline_and_goes_out_by_itself(habits: Served, vis
     somebody.sees("waiting_title")
     told(somebody, "offline")
     told(somebody, "waiting_here")
-    assert somebody.kept() == ["coin", "sending"]
+    assert somebody.kept() == ["sending"]
     somebody.press("retry")
     somebody.sees("waiting_title")
     assert not habits.gate.posted("")
@@ -245,7 +245,7 @@ def test_what_waits_offline_can_be_cancelled(habits: Served, somebody: Responden
     somebody.sees("cancelled_title")
     somebody.page.context.set_offline(False)
     somebody.page.wait_for_timeout(300)
-    assert somebody.kept() == ["coin"]
+    assert somebody.kept() == ["cancelled"]
     assert not habits.gate.posted("")
 
 
@@ -323,7 +323,7 @@ def test_cancel_ends_the_waiting_for_a_pause(habits: Served, visit: Open) -> Non
     seen.page.clock.fast_forward(120_000)
     seen.page.wait_for_timeout(200)
     assert len(habits.gate.posted(DEVICES)) == 1
-    assert somebody.kept() == ["coin"]
+    assert somebody.kept() == ["cancelled"]
 
 
 def other_mac(answer: dict[str, Any]) -> None:

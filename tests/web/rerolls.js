@@ -63,6 +63,9 @@ async function respondent(indices) {
   };
   await withdrawn(document);
   const { phase } = await opened(document, "");
+  // A retry that was under way while Cancel was pressed.
+  const late = withState(placeOf(document), (state) => keptToSend(state, reports));
+  if (await late.catch(() => null) !== null) throw new Error("it is sent after Cancel");
   return { tried, fresh, kept: names, stolen, ended: phase };
 }
 

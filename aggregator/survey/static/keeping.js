@@ -55,6 +55,7 @@ export function opened(survey, invitation) {
  * @param {string[]} reports
  */
 export async function keptToSend(state, reports) {
+  if (await state.get("cancelled")) throw new Error("a survey that was cancelled is not sent");
   if (!(await state.get("sending"))) await state.put({ sending: { reports }, coin: undefined });
 }
 

@@ -66,7 +66,10 @@ async function retried(survey, page, failed) {
   /** @type {boolean} */
   const again = await new Promise((done, fail) => {
     const retry = () => done(true);
-    const cancel = () => withdrawn(survey).then(() => done(false), fail);
+    const cancel = () => {
+      waiting.abort(); // no retry overtakes it
+      withdrawn(survey).then(() => done(false), fail);
+    };
     addEventListener("online", retry, { signal });
     if (pause !== null) {
       const timer = setTimeout(retry, pause);
