@@ -26,7 +26,10 @@ class RegistryError(SottovoceError, ValueError):
     def __init__(self, key: str, rule: str, value: object) -> None:
         # A rule that a mechanism states already says what it got: of the key it is the context.
         shows = "for" if ", got " in rule else "got"
-        super().__init__(f"{key}: {rule}, {shows} {_shown(value)}")
+        told = (
+            "" if value is None else f", {shows} {_shown(value)}"
+        )  # TOML has no None: it is missing
+        super().__init__(f"{key}: {rule}{told}")
         self.key = key
         self.rule = rule
         self.value = value

@@ -27,7 +27,7 @@ COMMANDS = {
     "preview": "what a device would send: exact bytes, in words, and epsilon spent",
     "keys": "list and rotate the server's keys",
     "log": "list or verify the administrators' log",
-    "survey": "surveys in the browser and on paper: check a file, ask it, see what comes of it",
+    "survey": "surveys in the browser and on paper: write a file, ask it, see what comes of it",
     "simulate": "send the reports of simulated devices to a server",
 }
 
@@ -39,6 +39,7 @@ SERVICES = ("up", "serve", "fold", "schedule", "dashboard", "canary")
 _USERS = {
     "to begin with": ("demo", "up"),
     "for app developers": ("check", "plan", "audit", "preview", "simulate"),
+    "for survey teams": ("survey",),
     "for analysts": ("releases", "monitor", "estimate"),
 }
 """Who uses which commands; the others are for operators."""

@@ -3,9 +3,11 @@
 `sottovoce up` keeps it running for real use; `sottovoce demo` runs it once.
 """
 
+import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,8 +31,12 @@ from aggregator.unsealing import require_uploads
 from client_sdk.registry import loads
 from client_sdk.survey import Survey
 
+_log = logging.getLogger(__name__)
+
 Fsync = Literal["always", "everysec"]
 READY_TRIES = 12
+PORT_TRIES = 60
+"""At a port, four in a second."""
 RELEASES_VARIABLE = "SOTTOVOCE_RELEASES"
 
 
@@ -183,6 +189,26 @@ def free_port(host: str = "127.0.0.1", wanted: int = 0) -> int:
                 raise
             return free_port(host)
         return int(probe.getsockname()[1])
+
+
+def require_port(host: str, port: int) -> None:
+    """Wait up to 15 s until a TCP port can be listened on.
+
+    An earlier run that was killed gives its port back within seconds. If somebody else kept it, all
+    would seem well: the server there is asked whether it is ready, and people are sent to it.
+
+    Raises:
+        OSError: It is still taken; says what to do.
+    """
+    for number in range(PORT_TRIES):
+        if free_port(host, port) == port:
+            return
+        if number == 0:
+            _log.warning("port %d is taken; waiting up to %g s for it", port, 0.25 * PORT_TRIES)
+        time.sleep(0.25)
+    raise OSError(
+        f"port {port} of {host} is taken: end what listens there, or name another with --port"
+    )
 
 
 def releases_directory(data: Path | None = None) -> Path:

@@ -8,6 +8,8 @@ PREFIX = "survey."
 NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
 """What surveys, questions and answers may be called: it stands in addresses and metric names."""
 
+NAME_RULE = "must be a lower-case letter, then up to 23 of a-z, 0-9 and _"
+
 PREFER_NOT = "prefer_not_to_answer"
 """The answer of those who do not want to answer; randomized like any other."""
 
@@ -33,5 +35,5 @@ def take_name(table: Table) -> str:
     """Remove and return the name that a table gives its survey or question."""
     name = table.take_text("name")
     if not NAME.fullmatch(name):
-        raise table.fail("name", f"must match {NAME.pattern}", name)
+        raise table.fail("name", NAME_RULE, name)
     return name

@@ -13,7 +13,7 @@ from client_sdk.survey.compiled import (
     is_boolean,
 )
 from client_sdk.survey.model import Interface
-from client_sdk.survey.names import NAME, PREFER_NOT, take_name
+from client_sdk.survey.names import NAME, NAME_RULE, PREFER_NOT, take_name
 from client_sdk.survey.texts import (
     LONGEST_ANSWER,
     LONGEST_QUESTION,
@@ -86,7 +86,7 @@ def _answers(table: Table, languages: Sequence[str]) -> dict[str, Mapping[str, s
             rule = "is no name for an answer: prefer_not_to_answer = true of the question adds it"
             raise inner.fail(name, rule, name)
         if not NAME.fullmatch(name):
-            raise inner.fail(name, f"a name must match {NAME.pattern}", name)
+            raise inner.fail(name, f"a name {NAME_RULE}", name)
     return {name: take_translations(inner, name, languages, LONGEST_ANSWER) for name in names}
 
 

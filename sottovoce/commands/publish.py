@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             _print_due(list(due(source, directory, now)), args.json)
             return 0
         outcomes = _publish(opened, source, directory, now, args.close)
-    _print(outcomes, args.json)
+    print_outcomes(outcomes, args.json)
     return 1 if any(outcome.status == "FAILED" for outcome in outcomes) else 0
 
 
@@ -71,32 +71,52 @@ def _publish(
     close: "Sequence[str] | None",
 ) -> "Sequence[Outcome]":
     from estimator.due import close_due
-    from estimator.publish import publish_due, publish_epoch
-    from estimator.publish_figures import note, note_newest
+    from estimator.publish import publish_due
+    from estimator.publish_figures import note
     from sottovoce.connect import signing
 
-    keys = signing(opened.settings)
     if close is not None:
         metric, epoch = close
-        outcomes = publish_epoch(
-            source,
-            directory,
-            now,
-            metric,
-            epoch,
-            early=True,
-            record=opened.log.record,
-            signing=keys,
-        )
-        opened.log.anchor(opened.store.log_heads)
-        note_newest(opened.store.figures, outcomes)
-        return outcomes
+        return close_early(opened, source, directory, now, metric, epoch)
+    keys = signing(opened.settings)
     source.close_again()
     source.erase_again(now)
     close_due(source, now)
     with Progress("epochs") as progress:
         outcomes = publish_due(source, directory, now, progress.set, keys)
     note(opened.store.figures, outcomes, now)
+    return outcomes
+
+
+def close_early(
+    opened: "ServerSide",
+    source: "StoreSource",
+    directory: Path,
+    now: float,
+    metric: str,
+    epoch: str,
+) -> "Sequence[Outcome]":
+    """Close an open epoch of a metric and publish it, irrevocably; the log is told before.
+
+    Raises:
+        NotPublishable: There is no such metric or epoch, or nothing to publish.
+    """
+    from estimator.publish import publish_epoch
+    from estimator.publish_figures import note_newest
+    from sottovoce.connect import signing
+
+    outcomes = publish_epoch(
+        source,
+        directory,
+        now,
+        metric,
+        epoch,
+        early=True,
+        record=opened.log.record,
+        signing=signing(opened.settings),
+    )
+    opened.log.anchor(opened.store.log_heads)
+    note_newest(opened.store.figures, outcomes)
     return outcomes
 
 
@@ -112,7 +132,8 @@ def _print_due(found: "Sequence[Due]", as_json: bool) -> None:
         print("Nothing is due.")
 
 
-def _print(outcomes: "Sequence[Outcome]", as_json: bool) -> None:
+def print_outcomes(outcomes: "Sequence[Outcome]", as_json: bool) -> None:
+    """Print what has been published, and what could not be."""
     if as_json:
         print(json.dumps([vars(outcome) for outcome in outcomes], indent=2, default=str))
         return

@@ -7,14 +7,16 @@ import argparse
 from importlib import import_module
 
 ACTS: dict[str, str] = {
+    "new": "write an example survey to begin with",
     "check": "check the file of a survey: epsilon, odds, deniability, errors",
-    "invite": "make links that are good for one answer each",
-    "estimate": "what the answers of a survey on paper or in interviews say",
-    "cards": "print a question for paper: instructions, answer cards, slips, tally sheet",
-    "plan": "which dice, what they cost, how many answers a survey on paper takes",
+    "plan": "how many answers a survey takes, in the browser or on paper, and which dice",
     "serve": "ask people in their browsers, everything on this machine",
+    "invite": "make links that are good for one answer each",
     "results": "what came of a survey, or what comes of it so far",
+    "close": "end a survey before its last day, for good",
     "export": "the reports as R reads them, to check the results with other programs",
+    "cards": "print a question for paper: instructions, answer cards, slips, tally sheet",
+    "estimate": "what the answers of a survey on paper or in interviews say",
 }
 """Each is a module in `sottovoce/surveys/`."""
 

@@ -9,6 +9,7 @@ import argparse
 import os
 import shlex
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 
 METRICS_PORT = 9464
 """What Prometheus exporters of OpenTelemetry use; another one if it is taken."""
+
+_DAYS = {
+    "coming": "not open yet: from {0} (UTC) until {1}",
+    "open": "until {1}",
+    "over": "over: the last day was {1}",
+}
+"""Of a survey, by its phase."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,20 +79,22 @@ def keep_running(
 
     Args:
         registry: What apps are asked; None: nothing.
-        settings: Name the surveys, host and port; ports that are taken are replaced.
+        settings: Name the surveys, host and port; ports of dashboard and figures that are taken
+            are replaced.
         data: Directory of all state.
         fsync: See `running`.
 
     Raises:
-        OSError: The store, which another process had started, has ended.
+        OSError: The port is taken, or the store, which another process had started, has ended.
     """
     from aggregator.survey_files import surveys_in
     from estimator.settings import NotifySettings
     from sottovoce.revival import Revival
-    from sottovoce.system import free_port, running
+    from sottovoce.system import free_port, require_port, running
 
     NotifySettings.from_env(os.environ)  # told here at once, not by the scheduler again and again
     surveys = surveys_in(settings)
+    require_port(settings.host, settings.port)
     if not settings.metrics_port:
         wanted = METRICS_PORT if settings.port != METRICS_PORT else 0
         port = free_port(settings.metrics_host, wanted)
@@ -125,7 +135,7 @@ def _told(
     """Return where everything is."""
     dashboard = f"http://{settings.dashboard_host}:{settings.dashboard_port}/"
     asked = "".join(
-        _told_of_survey(survey, system.endpoint, f"{dashboard}surveys/{survey.name}", path, data)
+        told_of_survey(survey, system.endpoint, f"{dashboard}surveys/{survey.name}", path, data)
         for survey, path in zip(surveys, settings.survey_files, strict=True)
     )
     return f"""sottovoce is up{project}
@@ -139,15 +149,16 @@ def _told(
 {asked}Ctrl-C ends it."""
 
 
-def _told_of_survey(survey: "Survey", endpoint: str, results: str, path: Path, data: Path) -> str:
+def told_of_survey(survey: "Survey", endpoint: str, results: str, path: Path, data: Path) -> str:
     """Return where one survey is, and how people come to it."""
     files = f"{shlex.quote(str(path))} --data {shlex.quote(str(data))}"
+    days = _DAYS[survey.phase(datetime.now(UTC).date())].format(survey.starts, survey.expires)
     if survey.admission == "open":
-        invite = f"anybody who has the link; until {survey.expires}"
+        invite = f"anybody who has the link; {days}"
     else:
         invite = (
             f"sottovoce survey invite {files} --count 100 --url {endpoint} --out links.csv\n"
-            f"             until {survey.expires}; behind a proxy --url is its address"
+            f"             {days}; behind a proxy --url is its address"
         )
     return f"""survey {survey.name}
   link       {endpoint}/s/{survey.name}

@@ -36,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take back those that were not used; after the survey's last day forget all of them",
     )
     parser.add_argument(
-        "--url", metavar="URL", help="where respondents find the survey, like https://host"
+        "--url",
+        metavar="URL",
+        help="where respondents find the survey, like https://host (with --count)",
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write the links there; the file must be new"
@@ -70,7 +72,12 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace, survey: Survey, today: date) -> None:
     if not 1 <= args.count <= MOST:
         raise ValueError(f"--count must lie in 1..{MOST}, got {args.count}")
-    if args.url is not None and not args.url.startswith(("https://", "http://")):
+    if args.url is None:
+        raise ValueError(
+            "--url must say with --count where respondents find the survey, like "
+            "https://survey.example.org; `sottovoce survey serve` prints its own as endpoint"
+        )
+    if not args.url.startswith(("https://", "http://")):
         raise ValueError(f"--url must begin with https:// or http://, got {args.url!r}")
     if survey.phase(today) == "over":
         raise ValueError(f"{args.survey} must not be over, its last day was {survey.expires}")
@@ -81,7 +88,6 @@ def _invite(args: argparse.Namespace, survey: Survey, side: "ServerSide") -> Non
     from aggregator.survey.invitations import MOST_AT_ONCE, SurveyKeys, invite, link
 
     invitations = side.store.invitations
-    url = args.url or f"http://{side.settings.host}:{side.settings.port}"
     pseudonym_key = Keys.load(side.settings.keys_file).pseudonym_key
     with _written(args.out) as out:
         side.log.record("invitations_made", survey=survey.name, count=args.count)
@@ -90,7 +96,7 @@ def _invite(args: argparse.Namespace, survey: Survey, side: "ServerSide") -> Non
         shown = args.count if args.count > MOST_AT_ONCE else 0
         with Progress("invitations", shown, sys.stderr) as progress:
             for tokens in invite(invitations, survey.name, args.count):
-                out.writelines(f"{link(url, survey.name, token, digest)}\n" for token in tokens)
+                out.writelines(f"{link(args.url, survey.name, token, digest)}\n" for token in tokens)
                 out.flush()
                 if shown:
                     progress.advance(len(tokens))

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from estimator.surveys.results import Result
 
 
+def data_beside(survey: Path) -> Path:
+    """Return the directory in which `survey serve` keeps the state of a survey's file."""
+    return Path(f"{survey.stem}-data")
+
+
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where to look."""
     parser.add_argument("survey", type=Path, metavar="SURVEY", help="file of the survey")
@@ -48,9 +53,17 @@ def found_at(args: argparse.Namespace) -> "tuple[Survey, list[Result]]":
     directory = args.releases or releases_directory(args.data)
     if args.data is not None:
         with server_side(args.data) as opened:
+            known = opened.catalogue.current().survey_caps
+            if survey.name not in known:
+                raise ValueError(
+                    f"{args.data} has never asked the survey {survey.name!r}; its surveys: "
+                    f"{', '.join(sorted(known)) or 'none'}"
+                )
             renew(StoreSource(opened.store, opened.catalogue), directory, time.time())
     if not directory.is_dir():
         raise ValueError(
-            f"{directory} is no directory; --data, --releases or SOTTOVOCE_RELEASES names it"
+            f"{directory} is no directory; --data, --releases or SOTTOVOCE_RELEASES names it. "
+            f"`sottovoce survey serve {args.survey}` keeps all in {data_beside(args.survey)} "
+            f"unless told otherwise: --data {data_beside(args.survey)}"
         )
     return survey, results(survey, directory)

@@ -1,9 +1,9 @@
-"""Plan a survey on paper: which dice, what they cost, how many answers, before anybody is asked.
+"""Plan a survey: how many answers it takes, what they tell, which dice, before anybody is asked.
 
 Says for a design what its device's odds are and what epsilon they give, how exact an estimate will
 be, how many answers a margin or a difference between two groups takes, and how many direct answers
-would tell as much; and compares devices. With --survey the same for each question of a browser
-survey, in the browser and on paper.
+would tell as much; and compares devices. With --survey how exact each question of a browser survey
+will be, in the browser and on paper, and with --margin how many answers it takes.
 
 Errors are those of respondents who keep to the instructions, in equal samples, at the true share
 that is supposed.
@@ -31,7 +31,7 @@ examples:
   sottovoce survey plan --design forced --forced-yes 1/6 --forced-no 1/6 \\
     --answers 400 --share 0.2 --difference 0.1                      power between two groups
   sottovoce survey plan --design matrix --values 5 --epsilon 1.5    one of five answers
-  sottovoce survey plan --survey habits.toml --answers 600 --json
+  sottovoce survey plan --survey habits.toml --margin 0.05          a survey in the browser
 """
 _NAMELESS = ("unrelated-unknown", "item-count")
 """Designs whose harmless rate is no parameter, but decides how exact they are."""
@@ -208,11 +208,11 @@ def _needed(args: argparse.Namespace, design: "Design", harmless: "Fraction") ->
 def _of_survey(args: argparse.Namespace) -> dict[str, Any]:
     """Return the plan of each question of a browser survey, in the browser and on paper."""
     from client_sdk.survey import load_survey
-    from estimator.planning.paper import HALF, outlook
+    from estimator.planning.paper import HALF, answers_for_margin, outlook
     from sottovoce.surveys.paper import mixed
 
     own = [*design_options.given(args), *(("design",) if args.design else ())]
-    own += [name for name in ("epsilon", "values", "margin", "difference") if getattr(args, name)]
+    own += [name for name in ("epsilon", "values", "difference") if getattr(args, name)]
     if own:
         raise ValueError(f"--survey says what is asked: leave out --{', --'.join(own)}")
     survey = load_survey(args.survey)
@@ -236,7 +236,16 @@ def _of_survey(args: argparse.Namespace) -> dict[str, Any]:
                     "standard_error": browser.standard_error,
                     "margin": browser.margin,
                     "worth": browser.worth,
-                },
+                }
+                | (
+                    {}
+                    if args.margin is None
+                    else {
+                        "answers_for_margin": answers_for_margin(
+                            in_browser, args.share, args.margin, level=args.level
+                        )
+                    }
+                ),
                 "paper": paper | {"epsilon": asked.epsilon},
             }
         )
@@ -245,6 +254,7 @@ def _of_survey(args: argparse.Namespace) -> dict[str, Any]:
         "answers": args.n,
         "share": args.share,
         "level": args.level,
+        "wanted_margin": args.margin,
         "questions": questions,
     }
 

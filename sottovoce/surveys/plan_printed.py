@@ -1,4 +1,4 @@
-"""Plans of paper surveys, for the terminal."""
+"""Plans of surveys, for the terminal."""
 
 import math
 from fractions import Fraction
@@ -69,6 +69,7 @@ def _epsilon(value: float) -> str:
 
 def survey(plan: dict[str, Any]) -> None:
     """Print the plan of a browser survey."""
+    margin, level = plan["wanted_margin"], f"{100 * plan['level']:g} %"
     print(
         f"{plan['survey']}: {plan['answers']:,} answers each, a true share of "
         f"{percent(plan['share'], 0)}"
@@ -81,20 +82,22 @@ def survey(plan: dict[str, Any]) -> None:
             _epsilon(each["paper"]["epsilon"]),
             percent(each["browser"]["standard_error"]),
             percent(each["paper"]["standard_error"]),
-            f"{each['paper']['worth']:,.0f}",
+            f"{each['browser']['worth']:,.0f}",
+            *(() if margin is None else (f"{each['browser']['answers_for_margin']:,}",)),
         )
         for each in plan["questions"]
     ]
     header = (
-        "question",
-        "on paper",
-        "epsilon: browser",
-        "paper",
-        "error: browser",
-        "paper",
-        "worth",
+        *("question", "on paper", "epsilon: browser", "paper", "error: browser", "paper", "worth"),
+        *(() if margin is None else (f"answers for +- {percent(margin, 1)}",)),
     )
     print(table(header, rows, left=2))
+    print(
+        "error  standard error of the share of a question's first answer\n"
+        f"worth  how many direct answers tell as much as {plan['answers']:,} in the browser"
+    )
+    if margin is not None:
+        print(f"answers for a {level} interval in the browser that reaches so far to each side")
     print("\nTo estimate both modes together, each in its own stratum (docs/paper.md):")
     print(table(("question", "parameter", "browser", "on paper"), _parameters(plan), left=2))
 

@@ -47,6 +47,11 @@ def _print(result: "Result", language: str) -> None:
     question = result.question
     print(f"\n{question.name}: {question.text[language]}")
     print(f"  {_stage(result)}; {words.odds(question.odds, len(question.answers))}")
+    if result.others:
+        print(
+            "  there are also reports of other versions of this question, which went through other "
+            f"chances and are not in these figures: sottovoce releases {question.metric.name}"
+        )
     if not result.answers:
         return
     rows = [
@@ -63,7 +68,8 @@ def _print(result: "Result", language: str) -> None:
     print(table(_HEADER, rows))
     if result.non_response is not None:
         print(
-            f"Non-response: {percent(result.non_response.share)} prefer not to answer, an estimate"
+            f"Non-response: an estimated {percent(result.non_response.share)} prefer not to answer;"
+            " who left the page before Send is counted nowhere"
         )
     for sentence in words.impossible(result.answers, language):
         print(sentence)

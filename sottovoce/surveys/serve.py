@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sottovoce.commands.serve import settings_from
 from sottovoce.commands.up import add_running_arguments, keep_running
+from sottovoce.surveys.places import data_beside
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,5 +29,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    data = args.data or Path(f"{args.survey_files[0].stem}-data")
+    data = args.data or data_beside(args.survey_files[0])
     return keep_running(None, settings_from(args), data, args.fsync)

@@ -74,17 +74,16 @@ def test_links_are_printed_and_can_be_taken_back(
     assert {named for _, named in links} == {key}
     assert invited("--forget") == 0
     assert "3 made, 0 used, 0 unused, 3 forgotten" in capsys.readouterr().err
-    assert invited("--count", "1") == 0
+    assert invited("--count", "1", "--url", "http://127.0.0.1:9/") == 0
     told = capsys.readouterr()
-    assert f"Its key is {key}" in told.err and told.out.startswith(
-        "http://127.0.0.1:8080/s/habits#"
-    )
+    assert f"Its key is {key}" in told.err
+    assert told.out.startswith("http://127.0.0.1:9/s/habits#")
     text = (folder / "invitation.toml").read_text()
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     for day in re.findall(r"^(?:starts|expires) = (.*)$", text, re.MULTILINE):
         text = text.replace(day, str(yesterday))
     (folder / "invitation.toml").write_text(text)
-    assert invited("--count", "1") == 2
+    assert invited("--count", "1", "--url", "http://127.0.0.1:9") == 2
     assert "must not be over" in capsys.readouterr().err
     assert invited("--forget") == 0
     told = capsys.readouterr()
@@ -97,7 +96,8 @@ def test_links_are_printed_and_can_be_taken_back(
         (["--count", "0"], "--count must lie in 1..1000000"),
         (["--count", "1000001"], "--count must lie in 1..1000000"),
         (["--count", "1", "--url", "s.example"], "--url must begin with https://"),
-        (["--count", "1", "--data", "."], None),
+        (["--count", "1"], "--url must say with --count where respondents find the survey"),
+        (["--count", "1", "--url", "https://s.example", "--data", "."], None),
     ],
 )
 def test_what_cannot_be_is_said(

@@ -120,6 +120,19 @@ def test_a_browser_survey_is_planned_in_both_modes(capsys: pytest.CaptureFixture
     assert "the bag with 26 slips" in text and "1.000" in text and "0.999" in text
 
 
+def test_answers_for_a_margin_are_told_of_each_question_of_a_browser_survey(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at_thousand = planned(capsys, "--survey", EXAMPLE)["questions"]
+    plan = planned(capsys, "--survey", EXAMPLE, "--margin", "0.05")
+    for each, known in zip(plan["questions"], at_thousand, strict=True):
+        needed = 1000 * (known["browser"]["margin"] / 0.05) ** 2
+        assert each["browser"]["answers_for_margin"] == math.ceil(needed - 1e-6)
+        assert "answers_for_margin" not in known["browser"]
+    text = said(capsys, "--survey", EXAMPLE, "--margin", "0.05")
+    assert "answers for +- 5.0 %" in text and "1,661" in text
+
+
 @pytest.mark.parametrize(
     ("options", "rule"),
     [

@@ -4,7 +4,10 @@ import csv
 import json
 import re
 import shlex
+import socket
+import threading
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,14 @@ import requests
 from client_sdk.authentication import MAC_HEADER, batch_mac
 from client_sdk.randomness import Coin
 from client_sdk.report import DEVICES_PATH, REPORTS_PATH, Report, encode_batch, report_to_json
-from client_sdk.survey import Survey, loads_survey
+from client_sdk.survey import Survey, load_survey, loads_survey
+from sottovoce import system
 from sottovoce.__main__ import main
 from sottovoce.commands.survey import ACTS
+from sottovoce.commands.up import told_of_survey
 from sottovoce.surveys import serve
-from sottovoce.system import free_port
+from sottovoce.surveys.new import starter
+from sottovoce.system import free_port, require_port
 from tests.estimator.surveys import ILL, LATE, put, survey_of, tally_of, text_of
 from tests.sottovoce.conftest import processes_naming, wait_until
 
@@ -63,6 +69,13 @@ def respond(endpoint: str, write_key: str, survey: Survey) -> list[str]:
     headers = {MAC_HEADER: mac, "Content-Type": "application/json"}
     answer = requests.post(f"{endpoint}{REPORTS_PATH}", data=body, headers=headers, timeout=20)
     return list(answer.json()["reports"])
+
+
+def other_than(path: Path) -> Path:
+    """Return the file of a survey of another name."""
+    other = path.with_name("other.toml")
+    other.write_text(path.read_text().replace('"habits"', '"other"'))
+    return other
 
 
 def shown(address: str) -> str:
@@ -128,10 +141,13 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     page = shown(printed["results"])
     assert "Were you late?" in page and "So far, as of" in page
 
-    for name in ("late", "ill"):
-        close = ["publish", "--close", f"survey.habits.{name}", "once", "--data", str(data)]
-        assert main(close) == 0
-    capsys.readouterr()
+    assert "has never asked the survey 'other'; its surveys: closed, habits" in told(
+        capsys, "results", other_than(path), "--data", data, status=2
+    )
+    assert main(["survey", "close", str(path), "--data", str(data)]) == 0
+    ended = capsys.readouterr()
+    assert re.findall(r"^OK +survey\.habits\.(\w+) once", ended.out, re.M) == ["late", "ill"]
+    assert "a page that is still served takes answers which nobody counts" in ended.err
     out = told(capsys, "results", path, "--data", data)
     assert out.count("final: 6 reports") == 2
     assert respond(printed["endpoint"], printed["write key"], survey) == ["epoch_closed"] * 2
@@ -178,7 +194,7 @@ def test_non_response_is_told_as_an_estimate(releases: Path, tmp_path: Path, cap
     ill = survey.questions[1]
     put(releases, ill, tally_of(ill, [0.5, 0.2, 0.1, 0.2], 4000))
     out = told(capsys, "results", path, "--releases", releases)
-    assert re.search(r"^Non-response: (19|20)\.\d\d % prefer not to answer, an estimate$", out, 8)
+    assert re.search(r"^Non-response: an estimated (19|20)\.\d\d % prefer not to answer;", out, 8)
     assert "no report has been seen yet" in out
 
 
@@ -193,6 +209,82 @@ def test_nothing_is_exported_before_there_is_anything(
     absent = tmp_path / "absent"
     error = told(capsys, "results", path, "--releases", absent, status=2)
     assert "is no directory; --data, --releases or SOTTOVOCE_RELEASES names it" in error
+    assert "keeps all in habits-data unless told otherwise: --data habits-data" in error
+
+
+def test_reports_of_other_versions_are_said_to_be_there(
+    releases: Path, tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "habits.toml"
+    late = survey_of(LATE).questions[0]
+    put(releases, late, tally_of(late, [0.5, 0.5], 1000))
+    text = survey_of(LATE).text
+    path.write_text(text)
+    assert "other versions" not in told(capsys, "results", path, "--releases", releases)
+    path.write_text(text.replace("epsilon = 1.0", "epsilon = 0.9"))
+    out = told(capsys, "results", path, "--releases", releases)
+    assert "there are also reports of other versions of this question" in out
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(system, "PORT_TRIES", 1)
+    path = tmp_path / "habits.toml"
+    path.write_text(LIVING)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        error = told(
+            *(capsys, "serve", path, "--data", tmp_path / "data", "--port", port), status=2
+        )
+    assert f"port {port} of 127.0.0.1 is taken" in error and "--port" in error
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_port_that_is_given_back_soon_is_waited_for() -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    timer = threading.Timer(0.3, taken.close)
+    timer.start()
+    require_port("127.0.0.1", taken.getsockname()[1])
+    timer.join()
+
+
+@pytest.mark.parametrize(
+    ("starts", "expires", "days"),
+    [
+        (-1, 1, "anybody who has the link; until {1}"),
+        (1, 2, "anybody who has the link; not open yet: from {0} (UTC) until {1}"),
+        (-2, -1, "anybody who has the link; over: the last day was {1}"),
+    ],
+)
+def test_who_serves_a_survey_is_told_whether_it_is_open(
+    starts: int, expires: int, days: str
+) -> None:
+    today = datetime.now(UTC).date()
+    ends = [today + timedelta(days=each) for each in (starts, expires)]
+    text = LIVING.replace("2024-01-01", f"{ends[0]}").replace("2028-12-01", f"{ends[1]}")
+    survey = loads_survey(text)
+    where = ("http://h", "http://h/surveys/habits", Path("habits.toml"), Path("d"))
+    assert days.format(*ends) in told_of_survey(survey, *where)
+
+
+def test_a_new_survey_passes_the_check_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "sottovoce survey serve Work-2026.toml" in told(capsys, "new", "Work-2026.toml")
+    survey = load_survey("Work-2026.toml")
+    assert survey.name == "work_2026" and survey.phase(datetime.now(UTC).date()) == "open"
+    assert survey.expires - survey.starts == timedelta(days=30)
+    told(capsys, "check", "Work-2026.toml", "--strict")
+    text = Path("Work-2026.toml").read_text()
+    assert "FILE must be new" in told(capsys, "new", "Work-2026.toml", status=2)
+    assert Path("Work-2026.toml").read_text() == text
+
+
+@pytest.mark.parametrize("called", ["2026", "_", "Ö", "a" * 40, "x y.z"])
+def test_a_new_survey_has_a_name_whatever_its_file_is_called(called: str) -> None:
+    assert loads_survey(starter(called, datetime.now(UTC).date())).name
 
 
 def test_up_asks_apps_or_people_but_not_nobody(tmp_path: Path, capsys: Any) -> None:
@@ -225,7 +317,7 @@ def test_a_survey_is_not_served_where_plain_uploads_are_refused(
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("act", ["serve", "results", "export"])
+@pytest.mark.parametrize("act", sorted(ACTS))
 def test_each_act_says_what_it_does(act: str, capsys: Any) -> None:
     assert act in ACTS
     with pytest.raises(SystemExit) as ended:

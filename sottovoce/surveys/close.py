@@ -1,0 +1,61 @@
+"""End a survey before its last day, for good: all its questions are closed and published.
+
+What is sent afterwards is refused, so end the page first: put an earlier last day (`expires`) into
+the file and start the server again, or end the server.
+"""
+
+import argparse
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from estimator.publish import Outcome
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("survey", type=Path, metavar="FILE", help="file of the survey")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="directory of `sottovoce survey serve` or `sottovoce up`, running or not, instead of "
+        "the environment's store, keys and releases",
+    )
+    parser.add_argument(
+        "--releases",
+        type=Path,
+        metavar="DIR",
+        help="directory of the release files (SOTTOVOCE_RELEASES, releases)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from client_sdk.survey import load_survey
+    from estimator.source import StoreSource
+    from estimator.surveys.results import ONCE
+    from sottovoce.commands.publish import close_early, print_outcomes
+    from sottovoce.connect import server_side
+    from sottovoce.system import releases_directory
+
+    survey = load_survey(args.survey)
+    directory = args.releases or releases_directory(args.data)
+    outcomes: list[Outcome] = []
+    with server_side(args.data) as opened:
+        source = StoreSource(opened.store, opened.catalogue)
+        for question in survey.questions:
+            outcomes += close_early(
+                opened, source, directory, time.time(), question.metric.name, ONCE
+            )
+    print_outcomes(outcomes, args.json)
+    if survey.phase(datetime.now(UTC).date()) == "open":
+        print(
+            f"The file says that {survey.name} is open until {survey.expires}: a page that is "
+            "still served takes answers which nobody counts. End the server, or put an earlier "
+            "expires into the file and start it again.",
+            file=sys.stderr,
+        )
+    return int(any(outcome.status == "FAILED" for outcome in outcomes))
