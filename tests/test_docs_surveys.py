@@ -25,6 +25,8 @@ from tests.estimator.surveys import put, tally_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "surveys.md").read_text()
+README = (ROOT / "README.md").read_text()
+SHORT_WAY = ("new", "check", "serve", "results")
 EXAMPLE = (ROOT / "examples" / "surveys" / "habits.toml").read_text()
 
 
@@ -76,6 +78,53 @@ def test_the_lint_says_of_the_example_what_the_page_says(
         printed = printed.replace(f"{day}", written)
     (shown,) = blocks("Lint", "text")
     assert printed == shown
+
+
+def test_the_plan_says_of_the_example_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "habits.toml").write_text(EXAMPLE)
+    monkeypatch.chdir(tmp_path)
+    (plan,) = commands("How many answers")
+    assert main(plan) == 0
+    (shown,) = blocks("How many answers", "text")
+    assert capsys.readouterr().out == shown
+
+
+def test_the_way_from_nothing_to_results_is_walked_by_its_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a new file on, and to an end that is tested with real processes elsewhere."""
+    asked: list[object] = []
+    monkeypatch.setattr(serve, "keep_running", lambda *each: asked.append(each[2]) or 0)
+    monkeypatch.chdir(tmp_path)
+    way = commands("From nothing to results")
+    assert [act for _, act, *_ in way] == "new check plan serve results close export".split()
+    for command in way[:4]:
+        assert main(command) == 0
+    assert asked == [Path("habits-data")]
+    assert all("habits-data" in command for command in way[4:])
+    for title in re.findall(r': "([A-Z][^"]+)"', section("From nothing to results")):
+        assert section(title), title
+
+
+def test_the_readme_shows_the_same_way() -> None:
+    (shown,) = re.findall(r"```sh\n(sottovoce survey new .*?)```", README, re.DOTALL)
+    lines = shown.splitlines()
+    assert len(lines) <= 6
+    assert [shlex.split(line)[1:] for line in lines] == [
+        command for command in commands("From nothing to results") if command[1] in SHORT_WAY
+    ]
+
+
+def test_the_rehearsal_is_asked_beside_the_survey_and_not_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(serve, "keep_running", lambda *each: asked.append(each[2]) or 0)
+    (command,) = commands("A rehearsal")
+    assert main(command) == 0
+    assert asked == [Path("rehearsal-data")]
 
 
 def test_the_example_keeps_its_rules() -> None:
