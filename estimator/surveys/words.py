@@ -8,6 +8,9 @@ from estimator.estimates import Estimate
 from estimator.releases.charts import in_percent
 from estimator.uncertainty import variance_population
 
+_NONE = 1e-9
+"""What a standard error that is zero may be by rounding."""
+
 _MECHANISMS = {
     "randomized_response": "the answer is kept or turned round (randomized response, Warner 1965)",
     "generalized_randomized_response": "the answer is kept or replaced by any other one "
@@ -65,25 +68,37 @@ def worth(question: Question, answers: int = 1000) -> int:
 def impossible(answers: Sequence[tuple[Answer, Estimate]], language: str) -> Iterator[str]:
     """Yield a sentence on each estimate that no true share can be, and on such intervals."""
     for answer, entry in answers:
-        share = entry.share or 0.0
-        low, high = entry.interval or (0.0, 1.0)
-        if 0 <= share <= 1:
-            continue
         name = (
             f"\N{LEFT DOUBLE QUOTATION MARK}{answer.text[language]}\N{RIGHT DOUBLE QUOTATION MARK}"
         )
-        side, where = ("below zero", "near zero") if share < 0 else ("above 100 %", "near 100 %")
-        yield (
-            f"{name} is estimated at {in_percent(share)}, {side}. No true share is: the true one "
-            f"is {where}, and chance has taken the estimate beyond. It is not cut off, for then "
-            f"sums and averages would be too {'large' if share < 0 else 'small'}."
-        )
-        if high < 0 or low > 1:
+        yield from _impossible(name, entry)
+        if entry.standard_error is not None and entry.standard_error < _NONE:
             yield (
-                f"Even the interval of {name}, {interval(entry)}, holds nothing that can be true. "
-                "Chance alone does that rarely: see whether answers were made up, or went through "
-                "other chances than the file says."
+                f"The standard error of {name} is 0 because no report says it, or every one. That "
+                "is no certainty: go by its interval."
             )
     ends = [entry.interval for _, entry in answers if entry.interval is not None]
     if any(low < 0 <= high or low <= 1 < high for low, high in ends):
         yield "Of an interval that sticks out of 0 to 100 % only the part inside is possible."
+
+
+def _impossible(name: str, entry: Estimate) -> Iterator[str]:
+    share = entry.share or 0.0
+    if 0 <= share <= 1:
+        return
+    low, high = entry.interval or (0.0, 1.0)
+    side, end = ("below zero", f"below {in_percent(high)}")
+    if share > 1:
+        side, end = ("above 100 %", f"above {in_percent(low)}")
+    outside = high < 0 or low > 1
+    yield (
+        f"{name} is estimated at {in_percent(share)}, {side}. No true share is: chance has taken "
+        f"the estimate there{'' if outside else f' from a true one that is probably {end}'}. It is "
+        f"not cut off, for then sums and averages would be too {'large' if share < 0 else 'small'}."
+    )
+    if outside:
+        yield (
+            f"Even the interval of {name}, {interval(entry)}, holds nothing that can be true. "
+            "Chance alone does that rarely: see whether answers were made up, or went through "
+            "other chances than the file says."
+        )

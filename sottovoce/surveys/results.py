@@ -50,7 +50,7 @@ def _print(result: "Result", language: str) -> None:
     if result.others:
         print(
             "  there are also reports of other versions of this question, which went through other "
-            f"chances and are not in these figures: sottovoce releases {question.metric.name}"
+            "chances and are not in these figures; the dashboard's page of the question has them"
         )
     if not result.answers:
         return

@@ -198,6 +198,24 @@ def test_non_response_is_told_as_an_estimate(releases: Path, tmp_path: Path, cap
     assert "no report has been seen yet" in out
 
 
+def test_an_answer_that_no_report_says_is_not_called_certain(
+    releases: Path, tmp_path: Path, capsys: Any
+) -> None:
+    survey = survey_of(LATE, ILL)
+    path = tmp_path / "habits.toml"
+    path.write_text(survey.text)
+    late, ill = survey.questions
+    none = tally_of(ill, [1.0, 0.0, 0.0, 0.0], 60)
+    none.counts[0] = [40, 8, 12, 0]
+    put(releases, ill, none)
+    put(releases, late, tally_of(late, [0.5, 0.5], 60))
+    out = told(capsys, "results", path, "--releases", releases)
+    assert out.count("is 0 because no report says it, or every one. That is no certainty") == 1
+    # How far a true share may reach stands in the interval, and the sentence says it.
+    (high,) = re.findall(r"^Once .* to (\d+\.\d\d %) .*$", out, re.MULTILINE)
+    assert "“Once” is estimated at −" in out and f"probably below {high}" in out
+
+
 def test_nothing_is_exported_before_there_is_anything(
     releases: Path, tmp_path: Path, capsys: Any
 ) -> None:

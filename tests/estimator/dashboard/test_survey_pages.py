@@ -211,6 +211,9 @@ def test_an_impossible_share_stands_as_it_is_with_words_on_it(
     texts = [each.text for each in section.all("p", class_="finding")]
     assert f"“Yes” is estimated at {percent(yes.share)}, below zero." in texts[0]
     assert f"“No” is estimated at {percent(no.share)}, above 100 %." in texts[1]
+    assert yes.interval and no.interval
+    assert f"probably below {percent(yes.interval[1])}" in texts[0]
+    assert f"probably above {percent(no.interval[0])}" in texts[1]
     assert texts[2].startswith("Of an interval that sticks out of 0 to 100 %")
     assert len(texts) == 3
     why_texts = " ".join(each.text for each in _labelled(page, "why").all("p", class_="finding"))
