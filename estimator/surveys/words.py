@@ -56,7 +56,8 @@ def interval(entry: Estimate) -> str:
     """Return the ends of an estimate's interval; a dash without one."""
     if entry.interval is None:
         return "\N{EN DASH}"
-    return " to ".join(map(in_percent, entry.interval))
+    ends = map(in_percent, entry.interval)
+    return " to ".join(end.replace(" ", "\N{NO-BREAK SPACE}") for end in ends)
 
 
 def worth(question: Question, answers: int = 1000) -> int:
