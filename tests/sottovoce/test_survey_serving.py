@@ -264,6 +264,7 @@ def test_a_port_that_is_given_back_soon_is_waited_for() -> None:
     timer = threading.Timer(0.3, taken.close)
     timer.start()
     require_port("127.0.0.1", taken.getsockname()[1])
+    assert taken.fileno() == -1  # closed before, not after
     timer.join()
 
 
