@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sottovoce.surveys.places import require_asked
+
 if TYPE_CHECKING:
     from estimator.publish import Outcome
 
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from client_sdk.survey import load_survey
+    from estimator.errors import NotPublishable
     from estimator.source import StoreSource
     from estimator.surveys.results import ONCE
     from sottovoce.commands.publish import close_early, print_outcomes
@@ -44,13 +47,19 @@ def run(args: argparse.Namespace) -> int:
     survey = load_survey(args.survey)
     directory = args.releases or releases_directory(args.data)
     outcomes: list[Outcome] = []
+    unpublished = []
     with server_side(args.data) as opened:
+        require_asked(survey, opened, args.data)
         source = StoreSource(opened.store, opened.catalogue)
         for question in survey.questions:
-            outcomes += close_early(
-                opened, source, directory, time.time(), question.metric.name, ONCE
-            )
-    print_outcomes(outcomes, args.json)
+            metric = question.metric.name
+            try:
+                outcomes += close_early(opened, source, directory, time.time(), metric, ONCE)
+            except NotPublishable as error:  # the others are to be closed all the same
+                unpublished.append(str(error))
+    if outcomes or args.json:
+        print_outcomes(outcomes, args.json)
+    print("".join(f"sottovoce survey: {each}\n" for each in unpublished), end="", file=sys.stderr)
     if survey.phase(datetime.now(UTC).date()) == "open":
         print(
             f"The file says that {survey.name} is open until {survey.expires}: a page that is "
@@ -58,4 +67,4 @@ def run(args: argparse.Namespace) -> int:
             "expires into the file and start it again.",
             file=sys.stderr,
         )
-    return int(any(outcome.status == "FAILED" for outcome in outcomes))
+    return int(bool(unpublished) or any(outcome.status == "FAILED" for outcome in outcomes))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from client_sdk.survey import Survey
     from estimator.surveys.results import Result
+    from sottovoce.connect import ServerSide
 
 
 def data_beside(survey: Path) -> Path:
@@ -35,6 +36,16 @@ def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def require_asked(survey: "Survey", opened: "ServerSide", data: Path | None) -> None:
+    """Raise ValueError unless the survey has been asked there, by any version of its file."""
+    known = opened.catalogue.current().survey_caps
+    if survey.name not in known:
+        raise ValueError(
+            f"{data or 'the store'} has never asked the survey {survey.name!r}; its surveys: "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+
+
 def found_at(args: argparse.Namespace) -> "tuple[Survey, list[Result]]":
     """Return the survey and what has come of it.
 
@@ -53,12 +64,7 @@ def found_at(args: argparse.Namespace) -> "tuple[Survey, list[Result]]":
     directory = args.releases or releases_directory(args.data)
     if args.data is not None:
         with server_side(args.data) as opened:
-            known = opened.catalogue.current().survey_caps
-            if survey.name not in known:
-                raise ValueError(
-                    f"{args.data} has never asked the survey {survey.name!r}; its surveys: "
-                    f"{', '.join(sorted(known)) or 'none'}"
-                )
+            require_asked(survey, opened, args.data)
             renew(StoreSource(opened.store, opened.catalogue), directory, time.time())
     if not directory.is_dir():
         raise ValueError(

@@ -148,6 +148,11 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     ended = capsys.readouterr()
     assert re.findall(r"^OK +survey\.habits\.(\w+) once", ended.out, re.M) == ["late", "ill"]
     assert "a page that is still served takes answers which nobody counts" in ended.err
+    assert main(["survey", "close", str(closed), "--data", str(data)]) == 1  # nobody answered
+    ended = capsys.readouterr()
+    assert re.findall(r"survey\.closed\.(\w+): epoch once is closed", ended.err) == ["late", "ill"]
+    assert main(["survey", "close", str(other_than(path)), "--data", str(data)]) == 2
+    capsys.readouterr()
     out = told(capsys, "results", path, "--data", data)
     assert out.count("final: 6 reports") == 2
     assert respond(printed["endpoint"], printed["write key"], survey) == ["epoch_closed"] * 2
