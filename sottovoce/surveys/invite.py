@@ -96,7 +96,9 @@ def _invite(args: argparse.Namespace, survey: Survey, side: "ServerSide") -> Non
         shown = args.count if args.count > MOST_AT_ONCE else 0
         with Progress("invitations", shown, sys.stderr) as progress:
             for tokens in invite(invitations, survey.name, args.count):
-                out.writelines(f"{link(args.url, survey.name, token, digest)}\n" for token in tokens)
+                out.writelines(
+                    f"{link(args.url, survey.name, token, digest)}\n" for token in tokens
+                )
                 out.flush()
                 if shown:
                     progress.advance(len(tokens))
