@@ -8,6 +8,7 @@ with one cell that is Wilson's, mapped. Cells must agree: with k cells the devia
 degrees of freedom.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from estimator.designs.linear import Ends, Figure
 from estimator.designs.verdict import binomial_tail, judge
 from estimator.errors import NoReports
 from estimator.uncertainty import normal_quantile
+
+_STEPS = 500
+"""In which the end of an interval is looked for."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,11 @@ class _Likelihood:
         return 0.0 if share in self.ends else 1 / math.sqrt(self.expected(share))
 
     def allowed(self, share: float, side: int, z: float) -> float:
-        """Return the farthest share below (-1) or above (1) that a score test does not refuse."""
+        """Return how far below (-1) or above (1) a score test refuses no share.
+
+        Beyond the first share that is refused others may not be: where a cell's answers are all
+        alike and its chance goes to 0 or 1, the test loses its force. They are not counted.
+        """
         end = self.ends[0 if side < 0 else 1]
         if share == end:
             return share
@@ -115,10 +123,11 @@ class _Likelihood:
         def excess(value: float) -> float:
             return -side * self.score(value) / math.sqrt(self.expected(value)) - z
 
-        near, far = share + (end - share) * 1e-12, end + (share - end) * 1e-12
-        if excess(far) <= 0:
-            return end
-        return float(optimize.brentq(excess, near, far, xtol=1e-14, rtol=1e-13))
+        places = share + (end - share) * np.linspace(1e-12, 1 - 1e-12, _STEPS)
+        for near, far in itertools.pairwise(places):
+            if excess(far) > 0:
+                return float(optimize.brentq(excess, near, far, xtol=1e-14, rtol=1e-13))
+        return end
 
     def agreement(self, share: float) -> Agreement:
         """Compare with a share of its own for each cell."""

@@ -25,14 +25,17 @@ class Difference:
         standard_error: Of it.
         normal: estimate -+ z standard errors.
         interval: Of Wilson's kind, where both groups have one.
-        p_value: Two-sided: of such a difference or a larger one, if there is none.
+        p_value: Two-sided: of such a difference or a larger one, if there is none. None where all
+            answers of each group are alike: then no error is known by which to test.
+        name: Of the figure that is compared.
     """
 
     estimate: float
     standard_error: float
     normal: Ends
     interval: Ends | None
-    p_value: float
+    p_value: float | None
+    name: str = "share"
 
 
 def difference(of: Figure, to: Figure, *, level: float = 0.95) -> Difference:
@@ -45,11 +48,8 @@ def difference(of: Figure, to: Figure, *, level: float = 0.95) -> Difference:
         below = math.hypot(of.estimate - of.interval[0], to.interval[1] - to.estimate)
         above = math.hypot(of.interval[1] - of.estimate, to.estimate - to.interval[0])
         ends = (value - below, value + above)
-    if error > 0:
-        p_value = float(2 * stats.norm.sf(abs(value) / error))
-    else:
-        p_value = 1.0 if value == 0 else 0.0
-    return Difference(value, error, (value - half, value + half), ends, p_value)
+    p_value = float(2 * stats.norm.sf(abs(value) / error)) if error > 0 else None
+    return Difference(value, error, (value - half, value + half), ends, p_value, of.name)
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class Homogeneity:
     chi_square: float
     degrees: int
     p_value: float
+    name: str = "share"
 
 
 def homogeneity(figures: Sequence[Figure]) -> Homogeneity | None:
@@ -74,4 +75,6 @@ def homogeneity(figures: Sequence[Figure]) -> Homogeneity | None:
         for weight, figure in zip(weights, figures, strict=True)
     )
     degrees = len(figures) - 1
-    return Homogeneity(chi_square, degrees, float(stats.chi2.sf(chi_square, degrees)))
+    return Homogeneity(
+        chi_square, degrees, float(stats.chi2.sf(chi_square, degrees)), figures[0].name
+    )

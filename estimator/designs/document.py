@@ -10,7 +10,7 @@ from estimator.designs.difference import Difference
 from estimator.designs.linear import Ends, Figure
 from estimator.designs.logistic import Coefficient
 from estimator.designs.several_answers import SeveralAnswers
-from estimator.designs.survey import Request, Survey, parameters_of
+from estimator.designs.survey import Group, Request, Survey, parameters_of
 from estimator.designs.unrelated_unknown import UnrelatedUnknown
 
 ROW = (
@@ -66,9 +66,9 @@ def document(survey: Survey, request: Request) -> dict[str, object]:
         ]
         result["differences"] = [
             {"of": group.name, "to": first, **_difference(difference)}
-            for group, difference in zip(survey.groups[1:], survey.differences, strict=True)
+            for group, difference in survey.differences
         ]
-        result["homogeneity"] = survey.homogeneity and vars(survey.homogeneity)
+        result["homogeneity"] = [vars(test) for test in survey.homogeneity]
     if survey.fit:
         result["regression"] = {
             "n": survey.fit.n,
@@ -110,11 +110,11 @@ def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
     for group in survey.groups:
         for figure in group.figures:
             yield _row(f"{survey.by}={group.name}", figure.name, group.n, figure)
-    for group, each in zip(survey.groups[1:], survey.differences, strict=True):
+    for group, each in survey.differences:
         low, high = each.interval or (None, None)
         yield (
             "difference",
-            f"{group.name} - {survey.groups[0].name}",
+            compared(survey, group, each),
             survey.groups[0].n + group.n,
             each.estimate,
             each.standard_error,
@@ -125,9 +125,8 @@ def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
             each.p_value,
             None,
         )
-    if survey.homogeneity:
-        test = survey.homogeneity
-        yield ("homogeneity", survey.by, survey.n, *[None] * 6, test.chi_square, test.p_value, None)
+    for test in survey.homogeneity:
+        yield ("homogeneity", test.name, survey.n, *[None] * 6, test.chi_square, test.p_value, None)
     if survey.fit:
         n = survey.fit.n
         every = [*survey.fit.coefficients, *([survey.fit.honesty] if survey.fit.honesty else [])]
@@ -144,6 +143,12 @@ def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
                 ratio.p_value,
                 None,
             )
+
+
+def compared(survey: Survey, group: Group, own: Difference) -> str:
+    """Return which groups a difference compares; of several figures, which one as well."""
+    label = f"{group.name} - {survey.groups[0].name}"
+    return f"{own.name}: {label}" if len({d.name for _, d in survey.differences}) > 1 else label
 
 
 def _row(part: str, name: str, n: int, figure: Figure) -> tuple[object, ...]:
@@ -176,6 +181,7 @@ def _ends(ends: Ends | None) -> list[float] | None:
 
 def _difference(own: Difference) -> dict[str, object]:
     return {
+        "figure": own.name,
         "estimate": own.estimate,
         "standard_error": own.standard_error,
         "interval": _ends(own.interval),

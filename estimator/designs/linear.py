@@ -6,7 +6,9 @@ theirs weighted by the strata's sizes. Samples are independent, so variances add
 Finite population (one sample, N people): answers are drawn without replacement, but the noise is
 fresh for each. With r a respondent's score, the variance is (1 - n/N) s_r^2 / n + mean(r (r - 1))
 / N (Chaudhuri and Mukerjee, "Randomized Response", 1988; so does the R package RRTCS). For a
-direct question the second term is 0, and the usual correction remains.
+direct question the second term is 0, and the usual correction remains. Of two samples that are
+one sample divided by chance, scores of the share add up to the truth, and so the variance loses
+share (1 - share) / N; other figures and ratios keep theirs, which is a little too large.
 
 Intervals of Wilson's kind are built for the shares of reports and mapped through the design.
 Several (samples, strata) are joined by squaring and adding distances (Newcombe, "Interval
@@ -16,7 +18,7 @@ describe n respondents: a finite population does not narrow them.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -81,6 +83,11 @@ class _Part:
     variance: float
     ends: Ends | None
 
+    def weighted(self, weight: float) -> "_Part":
+        """Return what it adds over strata."""
+        ends = self.ends and (weight * self.ends[0], weight * self.ends[1])
+        return _Part(weight * self.mean, weight**2 * self.variance, ends)
+
 
 def estimate(
     design: Design,
@@ -110,38 +117,18 @@ def estimate(
     figures = []
     for name in design.figures:
         parts = [
-            _part(
-                stratum.design or design,
-                name,
-                stratum,
-                number,
-                weight,
-                level,
-                divisor,
-                finite,
-                method,
-            )
+            part.weighted(weight)
             for weight, stratum in zip(shares, strata, strict=True)
-            for number in range(len(design.samples))
+            for part in _parts(
+                stratum.design or design, name, stratum, level, divisor, finite, method
+            )
         ]
         value = math.fsum(part.mean for part in parts)
         error = math.sqrt(max(0.0, math.fsum(part.variance for part in parts)))
         ends = [part.ends for part in parts if part.ends is not None]
         joined = None if len(ends) < len(parts) else _joined(value, parts, ends)
-        tail = None
-        sample = strata[0].samples[0]
-        if len(strata) == 1 and isinstance(design, YesNo) and sample.whole:
-            tail = binomial_tail(design, sample.n, round(float(sample.shares[1]) * sample.n))
-        figures.append(
-            Figure(
-                name,
-                value,
-                error,
-                _normal(value, error, level),
-                joined,
-                judge(value, error, tail),
-            )
-        )
+        verdict = _verdict(design, name, strata, shares, value, error)
+        figures.append(Figure(name, value, error, _normal(value, error, level), joined, verdict))
     ratios = [_ratio(design, name, strata, shares, level, divisor) for name in design.ratios]
     return (*figures, *(ratio for ratio in ratios if ratio is not None))
 
@@ -156,11 +143,6 @@ def _check(design: Design, strata: Sequence[Stratum], finite: bool, divisor: Div
                 raise DesignError(
                     f"stratum {stratum.name!r} has {n} answers, more than its {stratum.size} people"
                 )
-    if finite and len(design.samples) > 1:
-        raise DesignError(
-            f"{design.name}: there is no finite population correction for two samples; without "
-            "it errors are stated a little too large, never too small"
-        )
     if divisor == "n-1" and any(s.n < 2 for stratum in strata for s in stratum.samples):
         raise DesignError("a variance with n - 1 needs two answers in each sample and stratum")
 
@@ -173,28 +155,79 @@ def _spread(sample: Sample, divisor: Divisor) -> float:
     return sample.n / (sample.n - 1) if divisor == "n-1" else 1.0
 
 
-def _part(
+def _parts(
     design: Design,
     name: str,
     stratum: Stratum,
-    number: int,
-    weight: float,
     level: float,
     divisor: Divisor,
     finite: bool,
     method: Method,
-) -> _Part:
-    sample = stratum.samples[number]
-    scores = _scores(design, name, number)
-    mean = float(scores @ sample.shares)
-    variance = float(scores @ sample.covariance @ scores) * _spread(sample, divisor)
+) -> list[_Part]:
+    parts = []
+    for number, sample in enumerate(stratum.samples):
+        scores = _scores(design, name, number)
+        variance = float(scores @ sample.covariance @ scores) * _spread(sample, divisor)
+        ends = _mapped(scores, sample, level, method)
+        parts.append(_Part(float(scores @ sample.shares), variance, ends))
     if finite and stratum.size is not None:
-        noise = float((scores * (scores - 1)) @ sample.shares)
-        variance = (1 - sample.n / stratum.size) * variance + noise / stratum.size
-    ends = _mapped(scores, sample, level, method)
-    if ends is not None:
-        ends = (weight * ends[0], weight * ends[1])
-    return _Part(weight * mean, weight**2 * variance, ends)
+        less = _finite(design, name, stratum, parts) / stratum.size
+        parts[0] = replace(parts[0], variance=parts[0].variance - less)
+    return parts
+
+
+def _finite(design: Design, name: str, stratum: Stratum, parts: Sequence[_Part]) -> float:
+    """Return what the variance of a stratum loses because its population is finite, times that."""
+    if len(parts) > 1:
+        mean = math.fsum(part.mean for part in parts)
+        variance = math.fsum(part.variance for part in parts)
+        return min(variance, max(0.0, mean * (1 - mean))) if name == design.figures[0] else 0.0
+    (sample,) = stratum.samples
+    scores = _scores(design, name, 0)
+    return sample.n * parts[0].variance - float((scores * (scores - 1)) @ sample.shares)
+
+
+def _verdict(
+    design: Design,
+    name: str,
+    strata: Sequence[Stratum],
+    shares: Sequence[float],
+    value: float,
+    error: float,
+) -> Verdict:
+    """Judge a figure by what honest answers do at the border, counted exactly where that can be."""
+    if 0 <= value <= 1:
+        return INSIDE
+    sample, asked = strata[0].samples[0], strata[0].design or design
+    if len(strata) == 1 and isinstance(asked, YesNo) and sample.whole:
+        yes = round(float(sample.shares[1]) * sample.n)
+        return judge(value, error, binomial_tail(asked, sample.n, yes))
+    variance = 0.0
+    for weight, stratum in zip(shares, strata, strict=True):
+        own = stratum.design or design
+        laws = _laws_at_border(own, name, 0 if value < 0 else 1)
+        for number, part in enumerate(stratum.samples):
+            scores = _scores(own, name, number)
+            spread = max(
+                float(law @ scores**2 - (law @ scores) ** 2) for law in laws or [part.loosened()]
+            )
+            variance += weight**2 * spread / part.kish
+    honest = math.sqrt(variance)
+    return judge(value, honest if laws else max(error, honest))
+
+
+def _laws_at_border(design: Design, name: str, border: int) -> list[Floats]:
+    """Return what honest respondents report of whom nobody (or everybody) has it, by truth.
+
+    Empty where that depends on what only the answers tell.
+    """
+    matrix = design.matrix() if len(design.samples) == 1 else None
+    if matrix is None:
+        return []
+    own = design.truths.index(name) if name in design.truths else 1
+    return [
+        np.array(row, np.float64) for truth, row in enumerate(matrix) if (truth == own) == border
+    ]
 
 
 def _mapped(scores: Floats, sample: Sample, level: float, method: Method) -> Ends | None:
@@ -230,7 +263,10 @@ def _ratio(
     level: float,
     divisor: Divisor,
 ) -> Figure | None:
-    """Estimate a ratio of two figures, its error by the delta method; None if it is one to 0."""
+    """Estimate a ratio of two figures, its error by the delta method.
+
+    None where the divisor is not told from 0: then the ratio may be anything, and has no error.
+    """
     means, covariance = np.zeros(2), np.zeros((2, 2))
     for weight, stratum in zip(shares, strata, strict=True):
         for number, sample in enumerate(stratum.samples):
@@ -238,7 +274,7 @@ def _ratio(
             both = np.array([_scores(own, each, number) for each in own.ratios[name]])
             means += weight * both @ sample.shares
             covariance += weight**2 * both @ sample.covariance @ both.T * _spread(sample, divisor)
-    if means[1] == 0:
+    if means[1] <= normal_quantile(level) * math.sqrt(max(0.0, covariance[1, 1])):
         return None
     value = float(means[0] / means[1])
     slopes = np.array([1, -value]) / means[1]

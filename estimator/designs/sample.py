@@ -62,6 +62,9 @@ class Sample:
             raise NoReports("nobody answered: there is no estimate, which is not one of zero")
         if not np.all(np.isfinite(weight) & (weight > 0)):
             raise ValueError("weights must be finite and above 0")
+        weight = (
+            weight / weight.max()
+        )  # Only ratios count, and squares must neither overflow nor vanish.
         own = np.eye(kinds)[np.asarray(reports, np.int64)]
         total = often @ weight
         shares = (often * weight) @ own / total
@@ -70,8 +73,19 @@ class Sample:
         kish = float(total**2 / (often @ weight**2))
         return cls(int(often.sum()), shares, covariance, kish, False)
 
+    def loosened(self) -> Floats:
+        """Return the shares with four more answers, spread evenly (Agresti and Coull, 1998).
+
+        Reports that nobody gave are not impossible: few answers that are all alike are no proof.
+        """
+        more = 4 / len(self.shares)
+        return (self.kish * self.shares + more) / (self.kish + 4)
+
     def effective(self, among: NDArray[np.bool_]) -> float:
         """Return how many unweighted respondents would give the share of some reports as exactly.
+
+        Never more than Kish's number: where one weight outweighs all others the estimated variance
+        is near 0, and would call three respondents as good as hundreds.
 
         Args:
             among: Which reports.
@@ -80,4 +94,4 @@ class Sample:
         variance = float(self.covariance[np.ix_(among, among)].sum())
         if self.whole or variance <= 0:
             return self.kish
-        return share * (1 - share) / variance
+        return min(self.kish, share * (1 - share) / variance)

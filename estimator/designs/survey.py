@@ -19,6 +19,7 @@ from estimator.designs.explained import regression
 from estimator.designs.linear import Divisor, Figure, Stratum, estimate
 from estimator.designs.logistic import Fit
 from estimator.designs.sample import Sample
+from estimator.designs.several_answers import SeveralAnswers
 from estimator.designs.table import Table
 from estimator.errors import DocumentError, NoReports
 from estimator.uncertainty import Method
@@ -75,8 +76,10 @@ class Survey:
         agreement: Whether answers fit together; None where nothing can be tested.
         by: Which column the groups come from.
         groups: Compared, in alphabetical order; empty without comparison.
-        differences: Of each group's first figure to that of the first group.
-        homogeneity: Whether all groups may have one share.
+        differences: Of each group's figures, after the group, to those of the first group: all
+            figures of several answers, of other designs the share.
+        homogeneity: Whether all groups may have one share; one for each figure compared, but for
+            those that have no error in some group.
         fit: The regression; None without covariates.
     """
 
@@ -92,8 +95,8 @@ class Survey:
     agreement: Agreement | None = None
     by: str | None = None
     groups: tuple[Group, ...] = ()
-    differences: tuple[Difference, ...] = ()
-    homogeneity: Homogeneity | None = None
+    differences: tuple[tuple[Group, Difference], ...] = ()
+    homogeneity: tuple[Homogeneity, ...] = ()
     fit: Fit | None = None
 
     @property
@@ -130,7 +133,7 @@ def analyse(table: Table, request: Request) -> Survey:
     if missing:
         raise NoReports(f"nobody answered in stratum {missing[0]!r}: combine it with another")
     sizes = {"": request.population} if names == [""] else dict(request.strata)
-    finite = len(designs[0].samples) == 1 and all(sizes.get(name) for name in names)
+    finite = all(sizes.get(name) for name in names)
     agreed = None
     if cells:
         figure, agreed = _over_cells(answers, request)
@@ -255,9 +258,9 @@ def _over_cells(answers: Sequence[Answer], request: Request) -> tuple[Figure, Ag
 
 def _compared(
     answers: Sequence[Answer], request: Request
-) -> tuple[tuple[Group, ...], tuple[Difference, ...], Homogeneity | None]:
+) -> tuple[tuple[Group, ...], tuple[tuple[Group, Difference], ...], tuple[Homogeneity, ...]]:
     if request.by is None:
-        return (), (), None
+        return (), (), ()
     place = request.reading.others.index(request.by)
     names = sorted({answer.others[place] for answer in answers})
     if len(names) < 2:
@@ -270,9 +273,15 @@ def _compared(
         else:
             figures = _figures(own, {}, False, request)
         groups.append(Group(name, _number(own), figures))
-    first = [group.figures[0] for group in groups]
-    differences = tuple(difference(figure, first[0], level=request.level) for figure in first[1:])
-    return tuple(groups), differences, homogeneity(first)
+    several = isinstance(answers[0].design, SeveralAnswers)
+    compared = range(len(groups[0].figures) if several else 1)
+    differences = tuple(
+        (group, difference(group.figures[place], groups[0].figures[place], level=request.level))
+        for group in groups[1:]
+        for place in compared
+    )
+    tests = [homogeneity([group.figures[place] for group in groups]) for place in compared]
+    return tuple(groups), differences, tuple(test for test in tests if test is not None)
 
 
 def _explained(answers: Sequence[Answer], request: Request) -> Fit | None:

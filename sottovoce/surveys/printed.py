@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from math import exp
 from textwrap import fill
 
-from estimator.designs.document import epsilon_in_words, named
+from estimator.designs.document import compared, epsilon_in_words, named
 from estimator.designs.linear import Ends, Figure
 from estimator.designs.survey import Request, Survey
 from sottovoce.table import percent, table
+
+_ALIKE = (
+    "A standard error of 0 is no certainty: all answers were alike, and then the formula gives 0 "
+    "for however few of them. The normal interval and tests by it mean nothing here."
+)
 
 
 def print_survey(survey: Survey, request: Request) -> None:
@@ -24,9 +29,13 @@ def print_survey(survey: Survey, request: Request) -> None:
     print()
     print(_figures(survey.figures, request, survey.population))
     _print_words(survey.figures)
+    for ratio, (_, divisor) in survey.designs[0].ratios.items():
+        if ratio not in {figure.name for figure in survey.figures}:
+            print(f"{ratio}: not told, for the {divisor} cannot be told from 0.")
+    if any(figure.standard_error == 0 for figure in survey.figures) and not _whole(survey):
+        print(_wrapped(_ALIKE))
     if survey.population is not None:
-        how = "corrected for" if survey.finite else "not corrected for"
-        print(f"Standard errors are {how} a population of {survey.population}.")
+        print(_wrapped(_of_population(survey, request)))
     if survey.agreement:
         own = survey.agreement
         told = (
@@ -69,6 +78,24 @@ def _figures(figures: Sequence[Figure], request: Request, population: int | None
     return table(header, lines)
 
 
+def _whole(survey: Survey) -> bool:
+    """Return whether everybody was asked."""
+    return survey.finite and survey.n == survey.population
+
+
+def _of_population(survey: Survey, request: Request) -> str:
+    what = "Standard errors and normal intervals"
+    if not survey.finite:
+        return f"{what} are not corrected for a population of {survey.population}."
+    if len(survey.designs[0].samples) > 1:
+        what += " of the share"
+    told = f"{what} are corrected for a population of {survey.population}"
+    if any(figure.interval for figure in survey.figures):
+        kind = "Clopper-Pearson" if request.method == "clopper_pearson" else "Wilson"
+        told += f"; {kind} intervals are not, and are a little too wide"
+    return f"{told}."
+
+
 def _ends(ends: Ends | None) -> str:
     return "-" if ends is None else f"[{100 * ends[0]:.2f}, {100 * ends[1]:.2f}] %"
 
@@ -77,7 +104,9 @@ def _wrapped(text: str) -> str:
     return fill(text, 100, break_on_hyphens=False)
 
 
-def _p(value: float) -> str:
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
@@ -100,24 +129,24 @@ def _print_groups(survey: Survey, request: Request) -> None:
             ("difference", "estimate", "std. error", f"{level} Wilson", f"{level} normal", "p"),
             [
                 [
-                    f"{group.name} - {survey.groups[0].name}",
+                    compared(survey, group, each),
                     percent(each.estimate),
                     percent(each.standard_error),
                     _ends(each.interval),
                     _ends(each.normal),
                     _p(each.p_value),
                 ]
-                for group, each in zip(survey.groups[1:], survey.differences, strict=True)
+                for group, each in survey.differences
             ],
         )
     )
     if len(survey.groups) > 2:
         print("Each is tested by itself: with many groups, some differ by chance.")
-        if survey.homogeneity:
-            test = survey.homogeneity
+        for test in survey.homogeneity:
+            of = f" ({test.name})" if len(survey.homogeneity) > 1 else ""
             print(
-                f"All alike? chi-square {test.chi_square:.2f}, {test.degrees} degrees of freedom, "
-                f"p = {_p(test.p_value)}"
+                f"All alike{of}? chi-square {test.chi_square:.2f}, {test.degrees} degrees of "
+                f"freedom, p = {_p(test.p_value)}"
             )
 
 

@@ -201,7 +201,7 @@ def test_sizes_given_correct_the_errors_of_one_sample():
     assert small.figures[0].standard_error < plain.figures[0].standard_error
     two = survey("sample,yes,no\n1,60,40\n2,50,50\n", "lie-detector", {"p1": 0, "p2": 1},
                  population=300)  # fmt: skip
-    assert not two.finite and two.population == 300
+    assert two.finite and two.population == 300
     strata = survey("stratum,yes,no\na,60,40\nb,50,50\n", strata={"a": 300, "b": 100})
     assert strata.finite and strata.population == 400
     assert strata.figures[0].estimate == pytest.approx(0.75 * 0.75 + 0.25 * 0.5)

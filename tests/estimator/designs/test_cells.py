@@ -40,6 +40,14 @@ def test_the_interval_of_one_cell_is_wilsons_mapped(yes):
         assert figure.estimate == pytest.approx(design.share(yes, 100))
 
 
+@pytest.mark.parametrize("few", [Cell(Warner("0.8"), 2, 2), Cell(Warner("0.1"), 1, 1)])
+def test_a_small_cell_of_equal_answers_does_not_open_the_interval(few):
+    large = Cell(Warner("0.7"), 1000, 600)
+    alone, _ = estimate_cells([large])
+    both, _ = estimate_cells([large, few])
+    assert both.interval == pytest.approx(alone.interval, abs=0.02)
+
+
 def test_the_order_of_cells_and_their_splitting_change_nothing():
     figure, agreement = estimate_cells(CELLS)
     turned, same = estimate_cells([CELLS[2], CELLS[0], CELLS[1]])

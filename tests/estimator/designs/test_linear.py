@@ -92,6 +92,39 @@ def test_weights_that_vary_widen_wilsons_interval_as_fewer_answers_would():
     assert wide.interval[0] < narrow.interval[0]
 
 
+def test_one_heavy_respondent_is_not_worth_hundreds():
+    # Eight answers, of which one outweighs all others: the linearized variance is near 0.
+    rows = Sample.of_rows([1, 0, 1, 0, 0, 1, 0, 1], [1e6, 1, 1, 1, 1, 1, 1, 1], 2)
+    low, high = estimate(Direct(), [Stratum((rows,))])[0].interval
+    assert rows.kish == pytest.approx(1, abs=1e-4)
+    assert (low, high) == pytest.approx(proportion_confint(1, 1, method="wilson"), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_intervals_of_weighted_answers_cover():
+    # 95 % of 2,000, less 5 standard errors (false alarm below 1e-6); 68 % before Kish's number
+    # was the most that answers may be worth.
+    random = np.random.default_rng(12)
+    held = 0
+    for _ in range(2000):
+        rows = (random.random(50) < 0.3).astype(int)
+        sample = Sample.of_rows(rows, random.lognormal(0, 2, 50), 2)
+        low, high = estimate(Direct(), [Stratum((sample,))])[0].interval
+        held += low <= 0.3 <= high
+    assert held / 2000 > 0.95 - 5 * sqrt(0.95 * 0.05 / 2000)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_the_unit_of_weights_changes_nothing(scale):
+    weights = [1.0, 2.0, 0.5]
+    plain, scaled = (
+        estimate(WARNER, [Stratum((Sample.of_rows([1, 0, 1], [f * w for w in weights], 2),))])[0]
+        for f in (1, scale)
+    )
+    assert scaled.estimate == pytest.approx(plain.estimate)
+    assert scaled.standard_error == pytest.approx(plain.standard_error)
+
+
 def test_an_entry_may_stand_for_several_respondents():
     counted = Sample.of_rows([1, 0, 1], [2.0, 1.0, 3.0], 2, [3, 4, 1])
     written = Sample.of_rows([1] * 3 + [0] * 4 + [1], [2.0] * 3 + [1.0] * 4 + [3.0], 2)
@@ -164,6 +197,83 @@ def test_errors_in_a_finite_population_are_those_of_all_samples_and_all_noise():
     assert claimed == pytest.approx(square - mean**2)
 
 
+@pytest.mark.parametrize("design", [UnrelatedUnknown(0.9, 0.2), StochasticLieDetector(0.1, 0.9)])
+def test_two_samples_of_a_finite_population_have_errors_no_smaller_than_the_true_ones(design):
+    # 5 people who hold it or not and have the harmless trait or not (liars: they lie, each time);
+    # every division into two samples of 2, every outcome of their dice.
+    people = [(1, 0), (1, 1), (0, 1), (0, 0), (1, 1)]
+    mean = square = claimed = plain = 0.0
+    for one_out in range(5):
+        rest = [person for place, person in enumerate(people) if place != one_out]
+        for first in combinations(range(4), 2):
+            order = sorted(range(4), key=lambda place, first=first: place not in first)
+            for said in product((0, 1), repeat=4):
+                chance = 1 / 30
+                for turn, place in enumerate(order):
+                    yes = _yes(design, float((design.p1, design.p2)[turn // 2]), *rest[place])
+                    chance *= yes if said[turn] else 1 - yes
+                counts = [[2 - sum(both), sum(both)] for both in (said[:2], said[2:])]
+                stratum = Stratum(tuple(map(Sample.of_counts, counts)), 5)
+                share = estimate(design, [stratum], finite=True)[0]
+                mean += chance * share.estimate
+                square += chance * share.estimate**2
+                claimed += chance * share.standard_error**2
+                plain += chance * estimate(design, [stratum])[0].standard_error ** 2
+    assert mean == pytest.approx(3 / 5)
+    assert plain - (square - mean**2) == pytest.approx(0.6 * 0.4 / 4)
+    assert square - mean**2 < claimed < plain
+
+
+def _yes(design, p, holds, harmless):
+    if isinstance(design, UnrelatedUnknown):
+        return p * holds + (1 - p) * harmless
+    return float(harmless) if holds else 1 - p
+
+
+def test_answers_that_are_all_alike_are_no_proof_of_a_misfit():
+    # Three weighted yes answers, where Warner's device gives that to 3 of 10 holders' triples:
+    # the error at the estimate is 0, the one at the border is not.
+    rows = Sample.of_rows([1, 1, 1], [1, 2, 3], 2)
+    figure = estimate(Warner("0.7"), [Stratum((rows,))])[0]
+    assert figure.standard_error == 0 and figure.verdict.kind == "noise"
+    z = 0.75 / (sqrt(0.21 / 0.16) * sqrt(14 / 36))
+    assert figure.verdict.probability == pytest.approx(stats.norm.sf(z))
+    strata = [Stratum((Sample.of_counts([0, 2]),), size) for size in (300, 200)]
+    assert estimate(Warner("0.7"), strata)[0].verdict.kind == "noise"
+    two = (Sample.of_counts([0, 2]), Sample.of_counts([2, 0]))
+    assert estimate(UnrelatedUnknown(0.7, 0.3), [Stratum(two)])[0].verdict.kind == "noise"
+    many = (Sample.of_counts([0, 50]), Sample.of_counts([50, 0]))
+    assert estimate(UnrelatedUnknown(0.7, 0.3), [Stratum(many)])[0].verdict.kind == "misfit"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [10, 100])
+def test_honest_answers_without_an_exact_law_are_called_a_misfit_as_seldom_as_stated(n):
+    # 2.5 % of 4,000, and 5 standard errors more (false alarm below 1e-6), and half a point for
+    # the normal law being a limit.
+    random = np.random.default_rng(11)
+    matrix = SeveralAnswers.telling_truth(["a", "b", "c"], "1/2")
+    laws = np.array(matrix.matrix(), float)
+    found = np.zeros(2)
+    for _ in range(4000):
+        sample = Sample.of_counts([int(k) for k in random.multinomial(n, laws[1:].mean(axis=0))])
+        found[0] += estimate(matrix, [Stratum((sample,))])[0].verdict.kind == "misfit"
+        rows = (random.random(n) < 0.3).astype(int)
+        weighted = Sample.of_rows(rows, random.lognormal(0, 0.7, n), 2)
+        found[1] += estimate(Warner("0.7"), [Stratum((weighted,))])[0].verdict.kind == "misfit"
+    assert np.all(found / 4000 < 0.025 + 5 * sqrt(0.025 * 0.975 / 4000) + 0.005), found
+
+
+def test_a_ratio_to_what_may_be_0_is_not_told():
+    def names(first, second):
+        samples = (Sample.of_counts(first), Sample.of_counts(second))
+        return [each.name for each in estimate(StochasticLieDetector(0.2, 0.8), [Stratum(samples)])]
+
+    assert names([20, 80], [80, 20]) == ["share", "admitted"]  # a share of 0
+    assert names([10, 90], [85, 15]) == ["share", "admitted"]  # and below
+    assert names([50, 50], [60, 40]) == ["share", "admitted", "honesty"]
+
+
 def test_a_census_by_direct_questions_has_no_error_and_one_with_noise_has():
     assert one(Direct(), [60, 40], 100, finite=True).standard_error == 0
     noise = one(WARNER, [60, 40], 100, finite=True).standard_error
@@ -172,8 +282,8 @@ def test_a_census_by_direct_questions_has_no_error_and_one_with_noise_has():
 
 def test_what_cannot_be_corrected_or_combined_is_refused():
     two = (Sample.of_counts([5, 5]), Sample.of_counts([5, 5]))
-    with pytest.raises(DesignError, match="no finite population correction for two samples"):
-        estimate(UnrelatedUnknown(0.7, 0.3), [Stratum(two, 100)], finite=True)
+    with pytest.raises(DesignError, match="20 answers, more than its 19 people"):
+        estimate(UnrelatedUnknown(0.7, 0.3), [Stratum(two, 19)], finite=True)
     with pytest.raises(DesignError, match="'north' needs its size"):
         estimate(WARNER, [Stratum(two[:1], None, "north"), Stratum(two[1:], 50, "south")])
     with pytest.raises(DesignError, match="10 answers, more than its 9 people"):

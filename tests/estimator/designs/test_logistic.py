@@ -148,6 +148,8 @@ def test_a_difference_joins_both_groups_errors():
     assert found.interval[0] == pytest.approx(found.estimate - below)
     both = homogeneity([women, men])
     assert both.p_value == pytest.approx(found.p_value)  # of two groups they are one test
+    none = difference(figure([5, 0]), figure([0, 5]))
+    assert none.p_value is None  # five against five, and an error of 0: nothing to test by
     assert difference(women, men).estimate == pytest.approx(-found.estimate)
 
 
