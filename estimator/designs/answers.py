@@ -84,6 +84,8 @@ def gather(table: Table, reading: Reading) -> list[Answer]:
     for name in reading.others:
         if name not in table.columns:
             raise DocumentError("columns", f"must include {name!r}", list(table.columns))
+        if name in (reading.answer, "count", "respondent"):
+            raise DocumentError("groups and covariates", "must not be how answers are told", name)
     if reading.strata and "stratum" not in table.columns:
         raise DocumentError("strata", "need a column 'stratum'", list(table.columns))
     wide = reading.answer not in table.columns
@@ -197,8 +199,8 @@ def _check_wide(table: Table, reading: Reading, varied: Sequence[str]) -> None:
         if name.casefold() not in known and name not in known:
             raise DocumentError(
                 "columns",
-                f"must be {reading.answer!r} and others, or counts of {', '.join(reports)}, "
-                "blank, refused",
+                f"must be {reading.answer!r} (--answer names another) and others, or counts of "
+                f"{', '.join(reports)}, blank, refused",
                 name,
             )
     if not all(report.casefold() in map(str.casefold, table.columns) for report in reports):

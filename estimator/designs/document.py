@@ -72,6 +72,8 @@ def document(survey: Survey, request: Request) -> dict[str, object]:
     if survey.fit:
         result["regression"] = {
             "n": survey.fit.n,
+            "weighted": survey.fit.weighted,
+            "higher_without_end": survey.fit.higher,
             "log_likelihood": survey.fit.log_likelihood,
             "coefficients": [_coefficient(each) for each in survey.fit.coefficients],
             "honesty": survey.fit.honesty and _coefficient(survey.fit.honesty),
@@ -135,7 +137,7 @@ def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
             yield ("coefficient", own.label, n, *numbers, None, own.p_value, None)
         for ratio in survey.fit.tests:
             yield (
-                "likelihood ratio",
+                "wald" if survey.fit.weighted else "likelihood ratio",
                 ratio.name,
                 n,
                 *[None] * 6,

@@ -97,7 +97,8 @@ def weight_of(fields: Mapping[str, str], rules: list[str]) -> float | None:
     except ValueError:
         weight = math.nan
     if not (math.isfinite(weight) and weight > 0):
-        rules.append("weight must be a number above 0")
+        comma = " (with a decimal point, no comma)" if "," in fields["weight"] else ""
+        rules.append(f"weight must be a number above 0{comma}")
     return weight
 
 

@@ -24,6 +24,11 @@ from estimator.designs.table import Table
 from estimator.errors import DocumentError, NoReports
 from estimator.uncertainty import Method
 
+_AS_WEIGHTS = (
+    "rename the column, and give each respondent the people of the stratum over its answers as "
+    "weight"
+)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -169,7 +174,8 @@ def _number(answers: Iterable[Answer]) -> int:
 
 
 def _kish(weights: Sequence[tuple[float, int]]) -> float:
-    return sum(w * n for w, n in weights) ** 2 / sum(w * w * n for w, n in weights)
+    most = max(w for w, _ in weights)
+    return sum(w / most * n for w, n in weights) ** 2 / sum((w / most) ** 2 * n for w, n in weights)
 
 
 def _check(
@@ -187,10 +193,8 @@ def _check(
         "several parameters (cells) and Clopper and Pearson's intervals": cells
         and request.method != "wilson",
         "strata and a population without strata": stratified and request.population is not None,
-        "groups to compare and strata": request.by is not None and stratified,
-        "covariates and weights": bool(request.covariates) and weighted,
-        "covariates and strata (take the stratum as a covariate)": bool(request.covariates)
-        and stratified,
+        f"groups to compare and strata: {_AS_WEIGHTS}": request.by is not None and stratified,
+        f"covariates and strata: {_AS_WEIGHTS}": bool(request.covariates) and stratified,
     }
     for what, broken in rules.items():
         if broken:

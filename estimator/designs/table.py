@@ -75,26 +75,44 @@ def _read_csv(text: str) -> Table:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows, problems = [], []
     columns: tuple[str, ...] = ()
-    try:
-        columns = tuple(name.strip() for name in next(reader, []))
+    while True:
+        try:
+            cells = [part.strip() for part in next(reader)]
+        except StopIteration:
+            break
+        except csv.Error as error:
+            problems.append(f"line {reader.line_num}: {error}")
+            continue
+        where = f"line {reader.line_num}"
+        if not columns:
+            columns = tuple(_without_empty_end(cells, 0))
+            _check_columns(columns)
+            continue
+        if not any(cells) and len(columns) > 1:
+            continue
+        cells = _without_empty_end(cells, len(columns)) or [""]
+        if len(cells) != len(columns):
+            problems.append(f"{where}: {len(cells)} fields, the header has {len(columns)}")
+        else:
+            rows.append(Row(where, dict(zip(columns, cells, strict=True))))
+    if not columns and not problems:
         _check_columns(columns)
-        for fields in reader:
-            where = f"line {reader.line_num}"
-            if not any(part.strip() for part in fields) and len(columns) > 1:
-                continue
-            if len(fields) != len(columns) and (fields or len(columns) > 1):
-                problems.append(f"{where}: {len(fields)} fields, the header has {len(columns)}")
-            else:
-                cells = [part.strip() for part in fields] or [""]
-                rows.append(Row(where, dict(zip(columns, cells, strict=True))))
-    except csv.Error as error:
-        problems.append(f"line {reader.line_num}: {error}")
     return Table(columns, _not_too_many(rows), tuple(problems))
 
 
+def _without_empty_end(cells: list[str], least: int) -> list[str]:
+    """Return cells without empty ones at the end, as spreadsheets write them beyond a table."""
+    size = len(cells)
+    while size > least and not cells[size - 1]:
+        size -= 1
+    return cells[:size]
+
+
 def _check_columns(columns: tuple[str, ...]) -> None:
-    if not any(columns):
-        raise DocumentError("header", "must name the columns", ",".join(columns))
+    if not columns:
+        raise DocumentError("header", "must name the columns", "nothing")
+    if "" in columns:
+        raise DocumentError("header", "must name each column", f"none for {columns.index('') + 1}")
     for name in columns:
         if columns.count(name) > 1:
             raise DocumentError("header", "must name each column once", name)

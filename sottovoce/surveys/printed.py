@@ -15,6 +15,12 @@ _ALIKE = (
 )
 
 
+_HIGHER = (
+    "Careful: the likelihood is higher still where coefficients grow without end. There are too "
+    "few answers for so many covariates and so much noise: errors and tests are not to be trusted."
+)
+
+
 def print_survey(survey: Survey, request: Request) -> None:
     """Print design, epsilon, non-response, figures, and what they mean."""
     print(named(survey.designs))
@@ -154,7 +160,8 @@ def _print_fit(survey: Survey, request: Request) -> None:
     fit = survey.fit
     if fit is None:
         return
-    print(f"\nlogistic regression of {fit.n} answers, log-likelihood {fit.log_likelihood:.4f}\n")
+    kind = "weighted log-pseudo-likelihood" if fit.weighted else "log-likelihood"
+    print(f"\nlogistic regression of {fit.n} answers, {kind} {fit.log_likelihood:.4f}\n")
     level = f"{100 * request.level:g} %"
     header = ("coefficient", "estimate", "std. error", f"{level} interval", "odds ratio", "p")
     lines = [
@@ -170,9 +177,16 @@ def _print_fit(survey: Survey, request: Request) -> None:
     ]
     print(table(header, lines))
     print()
+    if fit.higher:
+        print(_wrapped(_HIGHER) + "\n")
     print(
         table(
-            ("likelihood-ratio test", "chi-square", "degrees", "p"),
+            (
+                "Wald test" if fit.weighted else "likelihood-ratio test",
+                "chi-square",
+                "degrees",
+                "p",
+            ),
             [[t.name, f"{t.chi_square:.4f}", f"{t.degrees}", _p(t.p_value)] for t in fit.tests],
         )
     )

@@ -44,6 +44,8 @@ LONG = "answer\n" + "yes\n" * 6 + "no\n" * 4 + "refused\n" + '""\n'
         "answer\tcount\nyes\t6\nNo\t4\nREFUSED\t1\n\t1\n",
         "yes,no,blank,refused\n6,4,1,1\n",
         "No,Yes,refused,blank\n3,6,1,0\n1,0,0,1\n",
+        "No,Yes,refused,blank,,\n4,6,1,1,,\n,,,,,\n",
+        "No,Yes,refused,blank\n4,6,1,1,,\n",
         json.dumps({"counts": {"yes": 6, "no": 4, "blank": 1, "refused": 1}}),
         json.dumps(
             [{"answer": True}] * 6 + [{"answer": 0}] * 4 + [{"answer": None}, {"answer": "refused"}]
@@ -87,6 +89,56 @@ def test_all_bad_rows_are_named_by_line_and_nothing_is_used():
     ]
 
 
+def test_a_broken_quote_hides_no_later_bad_row():
+    told = problems('answer,x\nyes,"1"2\nmaybe,3\nno,4\n')
+    assert [problem.split(":")[0] for problem in told] == ["line 2", "line 3"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "where", "rule"),
+    [("unknown", [9], "a number, as in other rows"), (None, range(2, 62), "a decimal point")],
+)
+def test_a_slip_in_a_column_of_numbers_makes_no_categories(odd, where, rule):
+    ages = [f"{20 + i},5" if odd is None else str(20 + i) for i in range(60)]
+    ages[7] = odd or ages[7]
+    text = "answer;age\n" + "".join(f"{i % 2};{age}\n" for i, age in enumerate(ages))
+    with pytest.raises(BadRows) as caught:
+        survey(text, covariates=("age",), others=("age",))
+    assert [int(p.split()[1][:-1]) for p in caught.value.problems] == [*where]
+    assert all(rule in problem for problem in caught.value.problems)
+
+
+def test_a_name_for_each_respondent_is_no_covariate():
+    text = "answer,id\n" + "".join(f"{i % 2},r{i}\n" for i in range(3000))
+    with pytest.raises(DesignError, match="'id' has 3000 categories, more than 20"):
+        survey(text, covariates=("id",), others=("id",))
+
+
+def test_groups_are_compared_in_each_of_several_answers():
+    text = "sex,a,b,c\nf,10,20,30\nm,30,20,10\nx,20,20,20\n"
+    given = {"answers": "a,b,c", "truth": "1/2"}
+    found = survey(text, "matrix", given, by="sex", others=("sex",))
+    told = {(group.name, each.name): each.estimate for group, each in found.differences}
+    assert told["m", "a"] == pytest.approx(2 / 3) and told["m", "c"] == pytest.approx(-2 / 3)
+    assert len(told) == 6 and [test.name for test in found.homogeneity] == ["a", "b", "c"]
+
+
+def test_weights_count_in_a_regression():
+    # A respondent of weight 2 says what two people of the population do, but is one respondent.
+    lines = [("yes", "f", 1, 60), ("no", "f", 1, 40), ("yes", "m", 2, 45), ("no", "m", 1, 45)]
+    text = "answer,sex,weight,count\n" + "".join(f"{a},{s},{w},{n}\n" for a, s, w, n in lines)
+    fit = survey(text, covariates=("sex",), others=("sex",)).fit
+    assert fit.weighted and fit.n == 190
+    shares = [(0.6 - 0.3) / 0.4, (90 / 135 - 0.3) / 0.4]
+    logits = [np.log(share / (1 - share)) for share in shares]
+    assert fit.coefficients[0].estimate == pytest.approx(logits[0], abs=1e-5)
+    assert fit.coefficients[1].estimate == pytest.approx(logits[1] - logits[0], abs=1e-5)
+    (groups,) = (survey(text, by="sex", others=("sex",)).groups,)
+    error = groups[0].figures[0].standard_error / (shares[0] * (1 - shares[0]))
+    spread = np.sqrt(190 / 189 * 99 / 100)  # one sample of 190, not one of 100
+    assert fit.coefficients[0].standard_error == pytest.approx(error * spread, rel=1e-5)
+
+
 def test_an_error_repeats_no_respondents_value():
     for bad in problems("answer,weight\nmysecret,1\nyes,mysecret\n"):
         assert "mysecret" not in bad
@@ -121,6 +173,7 @@ def test_an_error_repeats_no_respondents_value():
         ("answer,p\nyes,2\n", Reading("warner", {}), "line 2: p must be a probability in 0..1"),
         ('[{"answer": "yes"}, 3]', WARNER, "row 2: must be an object of texts and numbers"),
         ('answer,x\nyes,"1\n', WARNER, "line 2: unexpected end of data"),
+        ("answer;weight\nyes;1,5\n", WARNER, "line 2: weight must be a number above 0 (with a dec"),
     ],
 )
 def test_bad_rows_are_refused_by_a_rule(text, reading, found):
@@ -135,6 +188,8 @@ def test_bad_rows_are_refused_by_a_rule(text, reading, found):
         ("yes\n1\n", WARNER, DocumentError, "counts of all of no, yes"),
         ("answer,answer\nyes,no\n", WARNER, DocumentError, "each column once"),
         ("", WARNER, DocumentError, "must name the columns"),
+        ("answer,,x\nyes,1,2\n", WARNER, DocumentError, "must name each column, got 'none for 2'"),
+        ("Answer\nyes\n", WARNER, DocumentError, "--answer names another"),
         ("answer\n", WARNER, DocumentError, "at least one answer"),
         ("{", WARNER, DocumentError, "must be JSON"),
         ('{"rows": 3}', WARNER, DocumentError, "must be a list"),
@@ -179,8 +234,11 @@ def test_what_does_not_go_together_is_refused():
     rows = "answer,stratum,weight,sex\n" + "yes,a,1,f\nno,a,1,m\nyes,b,1,f\nno,b,1,m\n" * 2
     with pytest.raises(DesignError, match="groups to compare and strata"):
         survey(rows, strata={"a": 9, "b": 9}, by="sex", others=("sex",))
-    with pytest.raises(DesignError, match="covariates and weights"):
-        survey(rows.replace("stratum", "x"), covariates=("sex",), others=("sex",))
+    with pytest.raises(DesignError, match="covariates and strata: rename the column, and give"):
+        survey(rows, strata={"a": 9, "b": 9}, covariates=("sex",), others=("sex",))
+    for column in ("answer", "count"):
+        with pytest.raises(DocumentError, match="must not be how answers are told"):
+            survey("answer,count\nyes,4\nno,3\n", by=column, others=(column,))
     with pytest.raises(DesignError, match="needs its size"):
         survey(rows)
     with pytest.raises(NoReports, match="stratum 'c'"):
