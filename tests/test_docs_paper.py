@@ -11,6 +11,7 @@ import pytest
 
 from estimator.designs import CATALOGUE, design
 from sottovoce.__main__ import main
+from tests.estimator.designs.published import markdown
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text()
@@ -42,6 +43,11 @@ def test_commands_print_what_the_page_shows(command, output, capsys):
 
 def test_all_shown_commands_are_run():
     assert len(shown()) == PAGE.count("```sh\n")
+
+
+def test_the_table_of_published_figures_is_the_computed_one():
+    page = Path(__file__).parent.parent / "docs" / "paper_published.md"
+    assert page.read_text().endswith("\n\n" + markdown() + "\n")
 
 
 def rows() -> dict[str, tuple[str, str]]:

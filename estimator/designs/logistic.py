@@ -183,7 +183,8 @@ def fit(
     top = found.place
     labels = ["(intercept)", *(label for term in terms for label in term.labels)]
     if not found.exists:
-        raise DesignError(_no_top(labels[farthest(top, columns)]))
+        outside = bool(model.extra) and not 0 < top[size] < 1
+        raise DesignError(_no_top("honesty" if outside else labels[farthest(top, columns)]))
     covariance = model.covariance(top, columns)
     if weights is not None:
         scores = (np.sqrt(often) * weight)[:, None] * model.scores(top, columns)

@@ -23,12 +23,17 @@ PARAMETERS = {
     "forced_yes": "forced: chance of the order to say yes",
     "forced_no": "forced: chance of the order to say no",
     "yes_if_forced": "forced, with --truth: chance of yes among the orders",
-    "red_if_yes": "kuk: share of red slips in the bag of those who hold it",
-    "red_if_no": "kuk: share of red slips in the other bag",
+    "red_if_yes": "kuk: share of red cards in the deck of those who hold it",
+    "red_if_no": "kuk: share of red cards in the other deck",
+    "draws": "kuk-draws: cards that each respondent draws",
     "items": "item-count: statements on the short list",
     "answers": "matrix: answers, with commas",
     "matrix": "matrix: P(report | truth), rows by truth, with ; between them",
+    "reports": "matrix: names of the reports, if not those of the answers",
 }
+"""Of all designs."""
+_ESTIMATED_ONLY = ("draws", "reports")
+"""Of estimates only: several draws from Kuk's decks, and reports that are not called as answers."""
 DEVICES = ("coins", "die", "dice", "ten-sided", "cards", "slips", "birthdays")
 """The keys of `estimator.designs.devices.CHOICES`."""
 
@@ -42,13 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser, *, without: Sequence[str] = (
     """
     group = parser.add_argument_group("the design", "numbers, or fractions like 1/6")
     group.add_argument("--design", metavar="NAME", help="as of sottovoce survey estimate")
-    for name, told in PARAMETERS.items():
-        if name not in without:
-            group.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=told)
+    add_parameters(group, without=(*without, *_ESTIMATED_ONLY))
     group.add_argument(
         "--epsilon", type=float, metavar="E", help="instead of parameters: what it may cost at most"
     )
     group.add_argument("--device", choices=DEVICES, help="what there is (the simplest that fits)")
+
+
+def add_parameters(group: argparse._ArgumentGroup, *, without: Sequence[str] = ()) -> None:
+    """Add the parameters of designs, but some."""
+    for name, told in PARAMETERS.items():
+        if name not in without:
+            group.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=told)
 
 
 def given(args: argparse.Namespace) -> dict[str, object]:

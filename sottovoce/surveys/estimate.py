@@ -45,36 +45,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sottovoce.surveys import design_options
+
 if TYPE_CHECKING:
     from estimator.designs.survey import Request
     from estimator.designs.table import Table
-
-_PARAMETERS = {
-    "p": "chance of the sensitive question; crosswise, triangular: share of yes to the other",
-    "q": "unrelated: share of yes to the harmless question",
-    "p1": "chance of the sensitive question in sample 1",
-    "p2": "chance of the sensitive question in sample 2",
-    "truth": "forced, two-coins, matrix: chance of being asked for the truth",
-    "second": "two-coins: chance that the second coin says yes",
-    "forced-yes": "forced: chance of the order to say yes",
-    "forced-no": "forced: chance of the order to say no",
-    "yes-if-forced": "forced, with --truth: chance of yes among the orders",
-    "red-if-yes": "kuk: share of red cards in the deck of those who hold it",
-    "red-if-no": "kuk: share of red cards in the other deck",
-    "draws": "kuk-draws: cards that each respondent draws",
-    "items": "item-count: statements on the short list",
-    "answers": "matrix: answers, with commas",
-    "matrix": "matrix: P(report | truth), rows by truth, with ; between them",
-    "reports": "matrix: names of the reports, if not those of the answers",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="answers or counts, CSV or JSON")
     parser.add_argument("--design", metavar="NAME", help="how people were asked: see above")
-    given = parser.add_argument_group("parameters of the design", "numbers, or fractions like 1/6")
-    for name, told in _PARAMETERS.items():
-        given.add_argument(f"--{name}", metavar="X", help=told)
+    group = parser.add_argument_group("parameters of the design", "numbers, or fractions like 1/6")
+    design_options.add_parameters(group)
     reading = parser.add_argument_group("reading the file")
     reading.add_argument("--answer", default="answer", metavar="COLUMN", help="of answers (answer)")
     reading.add_argument("--one", metavar="REPORT", help="which report the file codes as 1")
@@ -140,11 +122,7 @@ def _request(args: argparse.Namespace, read_in: "Table") -> "Request":
     from estimator.designs.survey import Request
     from estimator.errors import DocumentError
 
-    given = {
-        name.replace("-", "_"): value
-        for name in _PARAMETERS
-        if (value := getattr(args, name.replace("-", "_"))) is not None
-    }
+    given = design_options.given(args)
     name, own = args.design, read_in.said.get("design")
     if own is not None:
         if name is not None or given:

@@ -11,7 +11,7 @@ import pytest
 
 from estimator.designs.catalogue import CATALOGUE, all_parameters
 from sottovoce.__main__ import main, parser_for
-from sottovoce.surveys import estimate
+from sottovoce.surveys import design_options, estimate
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +107,30 @@ def test_an_epsilon_that_depends_on_the_harmless_question_is_stated_at_its_rate(
     assert re.search(r"share +20.00 %", shown) and re.search(r"innocuous +50.00 %", shown)
 
 
+def test_words_say_what_numbers_do_not(capsys):
+    assert run("answer\nyes\nyes\n", *WARNER) == 0
+    assert "A standard error of 0 is no certainty" in capsys.readouterr().out
+    two = ("--design", "lie-detector", "--p1", "0.2", "--p2", "0.8", "--population", "900")
+    assert run("sample,yes,no\n1,80,20\n2,20,80\n", *two) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "honesty: not told, for the share cannot be told from 0" in shown
+    assert "normal intervals of the share are corrected for a population of 900; Wilson" in shown
+    assert run("yes,no\n5,5\n", "--design", "direct", "--population", "10") == 0
+    assert "no certainty" not in capsys.readouterr().out  # everybody was asked
+    both = "sex,yes,no\nf,5,0\nm,0,5\n"
+    assert run(both, *WARNER, "--by", "sex") == 0
+    assert re.search(r"m - f .* -$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_a_weighted_regression_is_called_one(capsys):
+    text = "answer,sex,weight,count\nyes,f,1,60\nno,f,2,30\nyes,m,2,45\nno,m,1,45\n"
+    assert run(text, *WARNER, "--covariates", "sex") == 0
+    shown = capsys.readouterr().out
+    assert "weighted log-pseudo-likelihood" in shown and "Wald test" in shown
+    assert run(text, *WARNER, "--covariates", "sex", "--csv") == 0
+    assert "\nwald,sex," in capsys.readouterr().out
+
+
 def test_weights_say_what_they_cost(capsys):
     rows = "answer,weight\n" + "yes,1\nno,4\n" * 20
     assert run(rows, *WARNER) == 0
@@ -157,5 +181,4 @@ def test_help_has_an_example_of_each_design():
 
 
 def test_each_parameter_of_a_design_is_an_option():
-    options = {name.replace("-", "_") for name in estimate._PARAMETERS}
-    assert options == set(all_parameters())
+    assert set(design_options.PARAMETERS) == set(all_parameters())
