@@ -85,9 +85,14 @@ def wished(args: argparse.Namespace, told: dict[str, object] | None = None) -> "
     """
     from estimator.designs.base import DesignError
     from estimator.designs.catalogue import CATALOGUE, design
+    from estimator.designs.kuk import KukDraws
 
     if args.design is None:
         raise DesignError(f"--design must be given, one of {', '.join(CATALOGUE)}")
+    if args.design == KukDraws.name:
+        raise DesignError(
+            f"{args.design} is for estimates only: take kuk, of which each draw costs the epsilon"
+        )
     own = given(args) if told is None else told
     if args.epsilon is None:
         return design(args.design, own)

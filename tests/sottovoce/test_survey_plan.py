@@ -139,6 +139,7 @@ def test_answers_for_a_margin_are_told_of_each_question_of_a_browser_survey(
         ("", "--design must be given"),
         ("--design warner --p 0.5", "must not be 1/2"),
         ("--design warner", "needs p"),
+        ("--design kuk-draws --red-if-yes 0.8 --red-if-no 0.2", "for estimates only: take kuk"),
         ("--design warner --p 0.7 --share 2", "--share must be"),
         ("--design warner --p 0.7 --level 1", "--level must be"),
         ("--design warner --p 0.7 --answers 0", "--answers must be"),
