@@ -172,7 +172,8 @@ def _parts(
         parts.append(_Part(float(scores @ sample.shares), variance, ends))
     if finite and stratum.size is not None:
         less = _finite(design, name, stratum, parts) / stratum.size
-        parts[0] = replace(parts[0], variance=parts[0].variance - less)
+        variance = math.fsum(part.variance for part in parts)
+        parts[0] = replace(parts[0], variance=parts[0].variance - min(less, variance))
     return parts
 
 
@@ -180,8 +181,7 @@ def _finite(design: Design, name: str, stratum: Stratum, parts: Sequence[_Part])
     """Return what the variance of a stratum loses because its population is finite, times that."""
     if len(parts) > 1:
         mean = math.fsum(part.mean for part in parts)
-        variance = math.fsum(part.variance for part in parts)
-        return min(variance, max(0.0, mean * (1 - mean))) if name == design.figures[0] else 0.0
+        return max(0.0, mean * (1 - mean)) if name == design.figures[0] else 0.0
     (sample,) = stratum.samples
     scores = _scores(design, name, 0)
     return sample.n * parts[0].variance - float((scores * (scores - 1)) @ sample.shares)

@@ -256,6 +256,10 @@ def test_two_samples_of_a_finite_population_have_errors_no_smaller_than_the_true
     assert mean == pytest.approx(3 / 5)
     assert plain - (square - mean**2) == pytest.approx(0.6 * 0.4 / 4)
     assert square - mean**2 < claimed < plain
+    samples = tuple(map(Sample.of_counts, ([40, 60], [60, 40])))
+    small, large = (estimate(design, [Stratum(samples, 300)], finite=own)[0] for own in (1, 0))
+    less = large.standard_error**2 - small.standard_error**2
+    assert less == pytest.approx(large.estimate * (1 - large.estimate) / 300)
 
 
 def _yes(design, p, holds, harmless):
@@ -272,6 +276,10 @@ def test_answers_that_are_all_alike_are_no_proof_of_a_misfit():
     assert figure.standard_error == 0 and figure.verdict.kind == "noise"
     z = 0.75 / (sqrt(0.21 / 0.16) * sqrt(14 / 36))
     assert figure.verdict.probability == pytest.approx(stats.norm.sf(z))
+    forced = ForcedResponse("1/6", "1/2")  # P(yes) is 1/6 of others, 1/2 of holders
+    none = Sample.of_rows([0] * 9, [1.0] * 9, 2)
+    below = estimate(forced, [Stratum((none,))])[0].verdict
+    assert below.probability == pytest.approx(stats.norm.sf(1 / 6 / sqrt(1 / 6 * 5 / 6 / 9)))
     strata = [Stratum((Sample.of_counts([0, 2]),), size) for size in (300, 200)]
     assert estimate(Warner("0.7"), strata)[0].verdict.kind == "noise"
     two = (Sample.of_counts([0, 2]), Sample.of_counts([2, 0]))
