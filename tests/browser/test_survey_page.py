@@ -360,6 +360,22 @@ def test_an_invitation_is_kept_before_it_leaves_the_address(
     expect(somebody.button("begin")).to_be_visible()
 
 
+@pytest.mark.parametrize(("language", "limit"), [("en", "3.5"), ("de", "3,5"), ("ar", "3.5")])
+def test_figures_are_written_as_the_language_does_in_the_digits_of_its_texts(
+    world: World, site: Site, visit: Open, language: str, limit: str
+) -> None:
+    text = (Path(__file__).parents[2] / "examples/surveys/habits.toml").read_text("utf-8")
+    text = text.replace("starts = 2026-12-01", "starts = 2026-11-01")
+    example = loads_survey(text.replace("epsilon = 2.0", "epsilon = 1.5"))
+    seen = visit(f"{site(app_of(world, example))}/s/habits?language={language}")
+    figures = seen.page.locator(".figures dd")
+    expect(figures).to_have_count(3)
+    questions, last_day, epsilon = figures.all_inner_texts()
+    assert (questions, epsilon) == ("3", limit)
+    assert "2027" in last_day
+    assert_sound(seen)
+
+
 def steps(somebody: Respondent) -> Iterator[str]:
     """Go through all steps; yield each name when it is there."""
     expect(somebody.button("begin")).to_be_visible()

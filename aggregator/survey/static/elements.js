@@ -2,6 +2,9 @@
 
 /** @typedef {string | number | boolean | null | undefined | ((event: Event) => void)} Value */
 
+/** In every language, as in the texts: an Arabic page has no date of other digits. */
+export const NUMERALS = "latn";
+
 /**
  * Make an element.
  *

@@ -1,6 +1,6 @@
 /** The first step: what leaves this browser, who sees it, and what it costs. */
 
-import { actions, button, element, fill, heading, paragraph } from "./elements.js";
+import { NUMERALS, actions, button, element, fill, heading, paragraph } from "./elements.js";
 
 /** @typedef {import("./types.js").Survey} Survey */
 
@@ -10,6 +10,7 @@ import { actions, button, element, fill, heading, paragraph } from "./elements.j
  */
 export function openingStep(survey, { begin, tryIt }) {
   const words = survey.interface;
+  const epsilon = decimalOf(survey.epsilon, survey.language);
   return [
     heading(survey.title),
     paragraph(survey.purpose, "lead"),
@@ -33,9 +34,9 @@ export function openingStep(survey, { begin, tryIt }) {
           { class: "figures" },
           figure(words.questions, String(survey.questions.length)),
           figure(words.last_day, dayOf(survey.expires, survey.language)),
-          figure(words.limit, survey.epsilon),
+          figure(words.limit, epsilon),
         ),
-        paragraph(fill(words.epsilon, { epsilon: survey.epsilon }), "note"),
+        paragraph(fill(words.epsilon, { epsilon }), "note"),
       ),
     ),
   ];
@@ -50,10 +51,19 @@ function figure(term, text) {
 }
 
 /**
+ * @param {string} number
+ * @param {string} language
+ */
+function decimalOf(number, language) {
+  const how = { numberingSystem: NUMERALS, maximumFractionDigits: 6 };
+  return new Intl.NumberFormat(language, how).format(Number(number));
+}
+
+/**
  * @param {string} day
  * @param {string} language
  */
 function dayOf(day, language) {
-  const how = /** @type {const} */ ({ dateStyle: "long", timeZone: "UTC" });
+  const how = /** @type {const} */ ({ dateStyle: "long", timeZone: "UTC", numberingSystem: NUMERALS });
   return new Intl.DateTimeFormat(language, how).format(new Date(`${day}T00:00:00Z`));
 }

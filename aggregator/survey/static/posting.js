@@ -1,7 +1,7 @@
 /** What is shown from Send to the server's answer, however long that takes. */
 
 import { deliver, mayHaveLeft } from "./delivery.js";
-import { fill } from "./elements.js";
+import { NUMERALS, fill } from "./elements.js";
 import { withdrawn } from "./keeping.js";
 import { sendingPage, sentPage, waitingPage } from "./outcomes.js";
 
@@ -87,7 +87,7 @@ async function retried(survey, page, failed) {
  * @param {Survey} survey
  */
 function timeOf(time, { language }) {
-  const how = /** @type {const} */ ({ dateStyle: "medium", timeStyle: "short" });
+  const how = /** @type {const} */ ({ dateStyle: "medium", timeStyle: "short", numberingSystem: NUMERALS });
   const told = new Intl.DateTimeFormat(language, how).format(time);
   return told.replace(/\s(?=\S+$)/, "\u00a0"); // no line ends before "PM"
 }
