@@ -52,6 +52,16 @@ def admission(survey: Survey) -> str:
     return "anybody who has the link" if survey.admission == "open" else "by invitation"
 
 
+def invitations(survey: Survey, made: int, used: int) -> str:
+    """Return how many there are; used ones in steps that tell of no single person."""
+    step = max(1, *(question.metric.min_reports for question in survey.questions))
+    if used < step:
+        return f"{made:,} made, fewer than {step:,} of them used"
+    least = used - used % step
+    part = f" ({in_percent(least / made)})" if made else ""
+    return f"{made:,} made, at least {least:,} of them used{part}"
+
+
 def interval(entry: Estimate) -> str:
     """Return the ends of an estimate's interval; a dash without one."""
     if entry.interval is None:

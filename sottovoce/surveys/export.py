@@ -22,12 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from estimator.surveys.export import exported
 
-    survey, found = found_at(args)
-    texts = exported(survey, found)
+    found = found_at(args)
+    texts = exported(found.survey, found.results)
     args.out.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (args.out / name).write_text(text, encoding="utf-8", newline="")
-    left_out = [each.question.name for each in found if not each.answers]
+    left_out = [each.question.name for each in found.results if not each.answers]
     print(f"{len(texts)} files are in {args.out}: {', '.join(texts)}")
     if left_out:
         print(f"Left out, for they have no figures yet: {', '.join(left_out)}")

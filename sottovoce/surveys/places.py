@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,23 @@ def require_asked(survey: "Survey", opened: "ServerSide", data: Path | None) -> 
         )
 
 
-def found_at(args: argparse.Namespace) -> "tuple[Survey, list[Result]]":
+@dataclass(frozen=True)
+class Found:
+    """What has come of a survey.
+
+    Attributes:
+        survey: Its file.
+        results: Of its questions.
+        invitations: How many were made and used, in words that tell of no single person; None:
+            anybody may answer, or there was no store to ask.
+    """
+
+    survey: "Survey"
+    results: "list[Result]"
+    invitations: str | None
+
+
+def found_at(args: argparse.Namespace) -> Found:
     """Return the survey and what has come of it.
 
     Raises:
@@ -56,20 +73,25 @@ def found_at(args: argparse.Namespace) -> "tuple[Survey, list[Result]]":
     from client_sdk.survey import load_survey
     from estimator.previews import renew
     from estimator.source import StoreSource
+    from estimator.surveys import words
     from estimator.surveys.results import results
     from sottovoce.connect import server_side
     from sottovoce.system import releases_directory
 
     survey = load_survey(args.survey)
     directory = args.releases or releases_directory(args.data)
+    invitations = None
     if args.data is not None:
         with server_side(args.data) as opened:
             require_asked(survey, opened, args.data)
             renew(StoreSource(opened.store, opened.catalogue), directory, time.time())
+            if survey.admission == "invitation":
+                known = opened.store.invitations.figures(survey.name)
+                invitations = words.invitations(survey, known.made, known.used)
     if not directory.is_dir():
         raise ValueError(
             f"{directory} is no directory; --data, --releases or SOTTOVOCE_RELEASES names it. "
             f"`sottovoce survey serve {args.survey}` keeps all in {data_beside(args.survey)} "
             f"unless told otherwise: --data {data_beside(args.survey)}"
         )
-    return survey, results(survey, directory)
+    return Found(survey, results(survey, directory), invitations)

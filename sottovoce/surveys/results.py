@@ -27,16 +27,20 @@ def run(args: argparse.Namespace) -> int:
     from estimator.surveys import words
     from estimator.surveys.results import document
 
-    survey, found = found_at(args)
+    found = found_at(args)
+    survey = found.survey
     if args.json:
-        print(json.dumps(document(survey, found), indent=2, ensure_ascii=False, allow_nan=False))
+        told = document(survey, found.results) | {"invitations": found.invitations}
+        print(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
         return 0
     language = words.language_of(survey)
     print(
         f"{survey.title[language]} ({survey.name}): {survey.starts} to {survey.expires}, "
         f"{words.admission(survey)}, epsilon {survey.epsilon} in all"
     )
-    for result in found:
+    if found.invitations is not None:
+        print(f"Invitations: {found.invitations}")
+    for result in found.results:
         _print(result, language)
     return 0
 

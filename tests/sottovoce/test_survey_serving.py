@@ -126,7 +126,12 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     links = (tmp_path / "links.csv").read_text().split()[1:]
     assert len(links) == 100
     assert all(link.startswith(f"{printed['endpoint']}/s/closed#i=") for link in links)
-    assert "100 made, fewer than 5 of them used" in shown(f"{printed['dashboard']}surveys/closed")
+    invited = "100 made, fewer than 5 of them used"
+    assert invited in shown(f"{printed['dashboard']}surveys/closed")
+    out = told(capsys, "results", closed, "--data", data)
+    assert out.splitlines()[1] == f"Invitations: {invited}"
+    out = told(capsys, "results", closed, "--data", data, "--json")
+    assert json.loads(out)["invitations"] == invited
     for _ in range(6):
         assert respond(printed["endpoint"], printed["write key"], survey) == ["accepted"] * 2
 

@@ -217,20 +217,12 @@ def _facts(inputs: Inputs, survey: Survey) -> Facts:
 
 
 def _invitations(inputs: Inputs, survey: Survey) -> str | None:
-    """Return how many there are; used ones in steps that tell of no single person."""
+    """Return how many there are; None: anybody may answer, or there is no store to ask."""
     try:
         known = None if inputs.invitations is None else inputs.invitations(survey.name)
     except StoreUnavailable:
         return "not known while the store is away"
-    if known is None:
-        return None
-    made, used = known
-    step = max(1, *(question.metric.min_reports for question in survey.questions))
-    if used < step:
-        return f"{count(made)} made, fewer than {count(step)} of them used"
-    least = used - used % step
-    part = f" ({in_percent(least / made)})" if made else ""
-    return f"{count(made)} made, at least {count(least)} of them used{part}"
+    return None if known is None else words.invitations(survey, *known)
 
 
 def _asked(result: Result, language: str) -> Asked:

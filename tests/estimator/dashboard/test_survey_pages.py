@@ -169,6 +169,17 @@ def test_used_invitations_are_told_in_steps_of_min_reports(show: Callable[..., E
     assert "Invitations" not in show(invitations=lambda name: None).all("dl")[0].figures
 
 
+@pytest.mark.parametrize(
+    ("path", "current"), [("/surveys", "page"), ("/surveys/habits", "true"), ("/", None)]
+)
+def test_the_navigation_shows_that_one_is_among_the_surveys(
+    show: Callable[..., Element], path: str, current: str | None
+) -> None:
+    links = {each.text: each.given.get("aria-current") for each in show(path).one("nav").all("a")}
+    assert links["Surveys"] == current
+    assert sum(each is not None for each in links.values()) == 1
+
+
 def test_the_dashboard_asks_the_store_for_invitations_and_does_without(
     show: Callable[..., Element], desk: Desk
 ) -> None:
