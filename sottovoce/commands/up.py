@@ -111,7 +111,7 @@ def keep_running(
         with_schedule=True,
         appendfsync=fsync,
     ) as system:
-        project = "" if registry is None else f" for {registry.project}"
+        project = None if registry is None else registry.project
         print(_told(project, system, settings, data, surveys), flush=True)
         revival = Revival(system.server)
         ended_by = system.supervisor.run_until_signal(healthy=revival.look_after)
@@ -126,19 +126,25 @@ def _metrics_url(settings: "ServerSettings") -> str:
 
 
 def _told(
-    project: str,
+    project: str | None,
     system: "System",
     settings: "ServerSettings",
     data: Path,
     surveys: "Sequence[Survey]",
 ) -> str:
-    """Return where everything is."""
+    """Return where everything is; without a project what a team needs that asks people alone."""
     dashboard = f"http://{settings.dashboard_host}:{settings.dashboard_port}/"
     asked = "".join(
         told_of_survey(survey, system.endpoint, f"{dashboard}surveys/{survey.name}", path, data)
         for survey, path in zip(surveys, settings.survey_files, strict=True)
     )
-    return f"""sottovoce is up{project}
+    if project is None:
+        return f"""sottovoce asks people in their browsers
+  data       {data} (all that is kept, keys too: back it up)
+  releases   {system.releases}
+  dashboard  {dashboard}
+{asked}Ctrl-C ends it; the same command goes on where it ended."""
+    return f"""sottovoce is up for {project}
   endpoint   {system.endpoint}
   write key  {system.write_key}
   releases   {system.releases}
@@ -160,9 +166,11 @@ def told_of_survey(survey: "Survey", endpoint: str, results: str, path: Path, da
             f"sottovoce survey invite {files} --count 100 --url {endpoint} --out links.csv\n"
             f"             {days}; behind a proxy --url is its address"
         )
+    close = f"by itself after {survey.expires}; before: sottovoce survey close {files}"
     return f"""survey {survey.name}
   link       {endpoint}/s/{survey.name}
   invite     {invite}
   results    {results}
              sottovoce survey results {files}
+  close      {close}
 """

@@ -112,11 +112,14 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
         assert lines[-1], process.stderr.read()
     head, of_habits, of_closed = re.split(r"^survey \w+\n", "".join(lines), flags=re.MULTILINE)
     printed = dict(re.findall(r"^  (\w+(?: key)?) +(.*)$", head + of_habits, re.MULTILINE))
-    assert printed["link"] == f"{printed['endpoint']}/s/habits"
+    endpoint = printed["link"].removesuffix("/s/habits")
+    assert printed["data"].startswith(f"{data} (")
+    assert not {"endpoint", "write key", "ledger", "metrics"} & printed.keys()  # those are of apps
     assert printed["results"] == f"{printed['dashboard']}surveys/habits"
     assert printed["invite"] == "anybody who has the link; until 2028-12-01"
     page = requests.get(f"{printed['link']}?language=en", timeout=20)
     assert page.status_code == 200 and "Habits at work" in page.text
+    (write_key,) = re.findall(r'"write_key": "([^"]+)"', page.text)
 
     assert (data / "surveys" / "habits.toml").read_text() == LIVING  # what all processes read
 
@@ -125,7 +128,7 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     assert main(shlex.split(invite)[1:]) == 0
     links = (tmp_path / "links.csv").read_text().split()[1:]
     assert len(links) == 100
-    assert all(link.startswith(f"{printed['endpoint']}/s/closed#i=") for link in links)
+    assert all(link.startswith(f"{endpoint}/s/closed#i=") for link in links)
     invited = "100 made, fewer than 5 of them used"
     assert invited in shown(f"{printed['dashboard']}surveys/closed")
     out = told(capsys, "results", closed, "--data", data)
@@ -133,7 +136,7 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     out = told(capsys, "results", closed, "--data", data, "--json")
     assert json.loads(out)["invitations"] == invited
     for _ in range(6):
-        assert respond(printed["endpoint"], printed["write key"], survey) == ["accepted"] * 2
+        assert respond(endpoint, write_key, survey) == ["accepted"] * 2
 
     def so_far() -> list[dict[str, Any]]:
         shown = told(capsys, "results", path, "--data", data, "--json")
@@ -143,13 +146,14 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     wait_until(lambda: all((each["release"] or {"n": None})["n"] for each in so_far()), 60)
     assert {each["stage"] for each in so_far()} == {"so far"}
     assert {each["release"]["n"] for each in so_far()} <= {5, 6}
-    page = shown(printed["results"])
-    assert "Were you late?" in page and "So far, as of" in page
+    results = shown(printed["results"])
+    assert "Were you late?" in results and "So far, as of" in results
 
     assert "has never asked the survey 'other'; its surveys: closed, habits" in told(
         capsys, "results", other_than(path), "--data", data, status=2
     )
-    assert main(["survey", "close", str(path), "--data", str(data)]) == 0
+    close = printed["close"].partition("before: ")[2]
+    assert main(shlex.split(close)[1:]) == 0
     ended = capsys.readouterr()
     assert re.findall(r"^OK +survey\.habits\.(\w+) once", ended.out, re.M) == ["late", "ill"]
     assert "a page that is still served takes answers which nobody counts" in ended.err
@@ -160,7 +164,7 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     capsys.readouterr()
     out = told(capsys, "results", path, "--data", data)
     assert out.count("final: 6 reports") == 2
-    assert respond(printed["endpoint"], printed["write key"], survey) == ["epoch_closed"] * 2
+    assert respond(endpoint, write_key, survey) == ["epoch_closed"] * 2
     assert shown(printed["results"]).count("Final: 6 people answered.") == 2
     told(capsys, "export", path, "--data", data, "--out", tmp_path / "r")
     with open(tmp_path / "r" / "responses_ill.csv", newline="") as file:
