@@ -27,6 +27,7 @@ from aggregator.store import Store
 from aggregator.store.migrations import newest_schema
 from aggregator.survey import admission, pages
 from aggregator.survey.admitted import is_admitted
+from aggregator.survey.endings import Endings
 from aggregator.unsealing import unsealed
 from aggregator.watching.about import version
 from aggregator.watching.readiness import Readiness
@@ -80,7 +81,8 @@ def create_app(
     if allowed_origins:
         web_origins.allow(app, allowed_origins)
     if surveys:
-        app.register_blueprint(pages.blueprint(surveys, lambda: keys.current().write_key, clock))
+        write_key, closed = lambda: keys.current().write_key, Endings(store).closed
+        app.register_blueprint(pages.blueprint(surveys, write_key, clock, closed))
 
     @app.errorhandler(Malformed)
     def malformed(error: Malformed) -> Response:

@@ -158,6 +158,12 @@ class Tallies:
             if any(epochs.get(series, -1) < epoch for epochs in known)
         }
 
+    def refuses(self, metric: Metric, epoch: int) -> bool:
+        """Say whether every shard refuses the epoch's reports; their tallies may not be final."""
+        series = series_of(metric)
+        marks = (self._call("HGET", shard.key("watermarks"), series) for shard in self._shards)
+        return all(mark is not None and int(mark) >= epoch for mark in marks)
+
     def is_closed(self, metric: Metric, epoch: int) -> bool:
         """Say whether the epoch's tallies are final in every shard."""
         series = series_of(metric)

@@ -48,7 +48,10 @@ _HEADERS = {
 
 
 def blueprint(
-    surveys: Sequence[Survey], write_key: Callable[[], str], clock: Callable[[], float]
+    surveys: Sequence[Survey],
+    write_key: Callable[[], str],
+    clock: Callable[[], float],
+    closed: Callable[[Survey], bool],
 ) -> Blueprint:
     """Return the pages of some surveys.
 
@@ -56,6 +59,7 @@ def blueprint(
         surveys: Each with a name of its own.
         write_key: By which browsers enrol that answer open surveys.
         clock: Unix time in seconds; a survey begins and ends with a UTC day.
+        closed: Whether a survey was ended before its last day.
     """
     known = {survey.name: survey for survey in surveys}
     served = served_files()
@@ -76,6 +80,8 @@ def blueprint(
         phase = survey.phase(datetime.fromtimestamp(clock(), UTC).date())
         if phase != "open":
             return _page(f"{phase}.html", words, 410 if phase == "over" else 200, survey=survey)
+        if closed(survey):
+            return _page("ended.html", words, 410, survey=survey)
         document = page_document(survey, words.language)
         if survey.admission == "open":
             document["write_key"] = write_key()

@@ -75,7 +75,7 @@ def _check(args: argparse.Namespace, survey: Survey, today: date) -> None:
     if args.url is None:
         raise ValueError(
             "--url must say with --count where respondents find the survey, like "
-            "https://survey.example.org; `sottovoce survey serve` prints the whole command with its own"
+            "https://survey.example.org; `sottovoce survey serve` prints the command with its own"
         )
     if not args.url.startswith(("https://", "http://")):
         raise ValueError(f"--url must begin with https:// or http://, got {args.url!r}")

@@ -17,6 +17,12 @@ import pytest
 from flask.testing import FlaskClient
 
 from aggregator.app import create_app
+from aggregator.closing import close_epoch
+from aggregator.connection import Connection
+from aggregator.group import series_of
+from aggregator.recovery.witness import Witness
+from aggregator.store import Store
+from aggregator.survey.endings import Endings
 from aggregator.survey.modules import File, loaded_by, served_files
 from client_sdk.survey import Survey, interface_of, loads_survey, page_document
 from tests.aggregator.conftest import NOW, World
@@ -259,6 +265,56 @@ def test_a_survey_opens_and_closes_with_its_days(client: Client, world: World) -
             assert words[title] in answer.text
             assert "2026-12-0" in answer.text
             assert not page.named("script")
+
+
+def test_a_survey_that_was_ended_early_is_over_within_ten_seconds(world: World) -> None:
+    made = asked(question("late"), question("ill"))
+    world.catalogue.register(made.registry_text)
+    now = 0.0
+    endings = Endings(world.store, lambda: now)
+    metrics = [each.metric for each in made.questions]
+    assert not endings.closed(made)
+    close_epoch(world.store, metrics[0], 0)
+    now = 10.0
+    assert not endings.closed(made)  # the other question still takes answers
+    world.store.tallies.close_intake(0, series_of(metrics[1]), 0)
+    now = 20.0
+    assert len(world.store.shards) > 1 and not endings.closed(made)  # other shards take them
+    close_epoch(world.store, metrics[1], 0)
+    now = 29.9
+    assert not endings.closed(made)
+    now = 30.0
+    assert endings.closed(made)
+    assert not endings.closed(asked(name="other"))
+
+
+def test_while_the_store_is_away_what_was_last_known_counts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = asked()
+    world.catalogue.register(made.registry_text)
+    layout, witness = world.store._layout, Witness.beside(world.settings.keys_file)
+    away = Store(Connection("redis://127.0.0.1:1", 1.0), layout, witness)
+    assert not Endings(away).closed(made)
+    close_epoch(world.store, made.questions[0].metric, 0)
+    now = 0.0
+    endings = Endings(world.store, lambda: now)
+    assert endings.closed(made)
+    monkeypatch.setattr(endings, "_tallies", away.tallies)
+    now = 10.0
+    assert endings.closed(made)
+
+
+def test_the_page_of_a_survey_that_was_ended_early_says_so(client: Client, world: World) -> None:
+    made = asked()
+    world.catalogue.register(made.registry_text)
+    assert client(made).get("/s/habits").status_code == 200
+    close_epoch(world.store, made.questions[0].metric, 0)
+    answer = client(made).get("/s/habits?language=ar")
+    words = made.interface["ar"].texts
+    assert answer.status_code == 410
+    assert words["closed_title"] in answer.text and words["closed_early"] in answer.text
+    assert f"{made.expires}" not in answer.text and not Page(answer.text).named("script")
 
 
 def test_an_unknown_survey_is_told_in_the_browsers_language(client: Client) -> None:
