@@ -20,6 +20,7 @@ from tests.surveys import toml
 
 pytestmark = pytest.mark.slow
 
+EXAMPLE = (Path(__file__).parents[2] / "examples/surveys/habits.toml").read_text("utf-8")
 Site = Callable[[Flask], str]
 Draw = Callable[[Visit, str], Path]
 
@@ -364,8 +365,7 @@ def test_an_invitation_is_kept_before_it_leaves_the_address(
 def test_figures_are_written_as_the_language_does_in_the_digits_of_its_texts(
     world: World, site: Site, visit: Open, language: str, limit: str
 ) -> None:
-    text = (Path(__file__).parents[2] / "examples/surveys/habits.toml").read_text("utf-8")
-    text = text.replace("starts = 2026-12-01", "starts = 2026-11-01")
+    text = EXAMPLE.replace("starts = 2026-12-01", "starts = 2026-11-01")
     example = loads_survey(text.replace("epsilon = 2.0", "epsilon = 1.5"))
     seen = visit(f"{site(app_of(world, example))}/s/habits?language={language}")
     figures = seen.page.locator(".figures dd")
@@ -374,6 +374,26 @@ def test_figures_are_written_as_the_language_does_in_the_digits_of_its_texts(
     assert (questions, epsilon) == ("3", limit)
     assert "2027" in last_day
     assert_sound(seen)
+
+
+def test_the_receipt_breaks_no_name_on_a_phone(world: World, site: Site, visit: Open) -> None:
+    example = loads_survey(EXAMPLE.replace("starts = 2026-12-01", "starts = 2026-11-01"))
+    world.catalogue.register(example.registry_text)
+    seen = visit(f"{site(app_of(world, example))}/s/habits?language=en", width=390)
+    somebody = Respondent.at(seen, example)
+    somebody.answer_all(0, 0, 0)
+    assert len(somebody.receipt()) == 3
+    lines = seen.page.evaluate(
+        """() => [...document.querySelectorAll("code")].flatMap((code) => [...code.childNodes])
+          .filter((node) => node.nodeType === Node.TEXT_NODE && node.data.includes("survey."))
+          .map((node) => {
+            const range = document.createRange();
+            range.selectNodeContents(node);
+            return [node.data, new Set([...range.getClientRects()].map((it) => it.top)).size];
+          })"""
+    )
+    names = [f'"{each.metric.name}",' for each in example.questions]
+    assert lines == [[name, 1] for name in names]
 
 
 def steps(somebody: Respondent) -> Iterator[str]:

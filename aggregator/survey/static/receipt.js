@@ -67,11 +67,12 @@ function entry(survey, index, report) {
 }
 
 /**
- * A text whose lines may end behind its commas; no character of it is another one.
+ * A text whose lines may end behind its commas and colons, so that a phone breaks none of its
+ * names; no character of it is another one.
  *
  * @param {string} text
  * @returns {(string | Node)[]}
  */
 function breakable(text) {
-  return text.split(",").flatMap((part, at) => (at ? [",", element("wbr"), part] : part));
+  return text.split(/(?<=[,:])/).flatMap((part, at) => (at ? [element("wbr"), part] : part));
 }
