@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from aggregator.catalogue import Catalogue
+from aggregator.enrolment.limits import DEFAULT_LIMITS
 from aggregator.keyring.first_keys import load_or_make as make
 from aggregator.keyring.keys import Keys
 from aggregator.machine.embedded import EmbeddedServer
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
+from aggregator.survey.blind_signatures import EXPONENT, KEY_BITS
+from aggregator.survey.endings import LOOK_SECONDS
 from client_sdk.mechanisms import build
 from client_sdk.survey import deniable, load_survey, loads_survey
 from client_sdk.survey.compiled import MECHANISMS
@@ -269,6 +272,21 @@ def test_what_makes_another_version_of_a_question_does(change: str) -> None:
     )
     assert before["main_way"] != after["main_way"]
     assert before["ever_late"] == after["ever_late"]
+
+
+def test_the_figures_on_keys_and_limits_are_those_of_the_code() -> None:
+    admission = (ROOT / "client_sdk" / "web" / "admission.js").read_text()
+    ((least_bits, most_bits),) = re.findall(r"MOST_BITS\] = \[(\d+), (\d+)\]", admission)
+    (power,) = re.findall(r"SMALL = 1n << (\d+)n", admission)
+    assert f"of {least_bits} to {most_bits} bits with the exponent {EXPONENT}." in PAGE
+    assert f"refuses one with a factor below {2 ** int(power):,}." in PAGE
+    # So many primes can a modulus have that are no smaller, and each divides 1 number in itself.
+    shown = int(most_bits) // int(power) / 2 ** int(power)
+    assert f"for at most {math.ceil(1000 * shown)} in 1,000 respondents" in PAGE
+    assert f"one respondent in {EXPONENT:,}," in PAGE
+    assert f"(RSA, {KEY_BITS} bits)" in PAGE
+    assert f"{DEFAULT_LIMITS.network} an hour from one network" in PAGE
+    assert LOOK_SECONDS == 10 and "ten seconds later its page says" in PAGE
 
 
 def test_the_table_of_designs_names_every_mechanism_of_surveys() -> None:

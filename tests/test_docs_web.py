@@ -13,10 +13,17 @@ import requests
 
 from aggregator.settings import ServerSettings
 from client_sdk import load
+from client_sdk.report import MAX_BATCH_BYTES, MAX_BATCH_REPORTS
 from client_sdk.web_definition import MECHANISMS
 from sottovoce.__main__ import main
 from sottovoce.system import free_port, running
-from tests.client_sdk.test_web_module import WEB, nodes
+from tests.client_sdk.test_web_module import (
+    WEB,
+    bytes_with_comments,
+    bytes_without_comments,
+    loaded_with,
+    nodes,
+)
 
 PAGE = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
 WEB_TESTS = Path(__file__).parent / "web"
@@ -140,6 +147,20 @@ def test_the_snippets_of_the_page_report_as_an_app(
         "left": 1,
         "dropped": {},
     }
+
+
+def test_the_sizes_of_the_page_are_those_of_the_modules() -> None:
+    randomizers, client = loaded_with("sottovoce.js"), loaded_with("telemetry.js")
+    (most,) = re.findall(r"a build step, below (\d+) KiB by gzip", PAGE)
+    assert int(most) - 1 < bytes_with_comments(randomizers) / 1024 < int(most)
+    told = r"below (\d+) KiB by gzip without comments, of which the randomizers are (\d+)\."
+    ((most, part),) = re.findall(told, PAGE)
+    assert int(most) - 1 < bytes_without_comments(client) / 1024 < int(most)
+    assert round(bytes_without_comments(randomizers) / 1024) == int(part)
+
+
+def test_a_batch_takes_as_much_as_the_page_says() -> None:
+    assert f"up to {MAX_BATCH_REPORTS} reports in {MAX_BATCH_BYTES // 1024} KiB" in PAGE
 
 
 def test_every_option_and_call_of_the_client_is_on_the_page() -> None:
