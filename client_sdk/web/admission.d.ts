@@ -24,10 +24,3 @@ export function admit(
   invitation: { endpoint: string; survey: string; token: string; publicKey: SurveyKey },
   by?: Connection & { source?: Source },
 ): Promise<string>;
-
-/** Blind of RFC 9474, and what does its Finalize. */
-export function blind(
-  publicKey: SurveyKey,
-  message: Uint8Array,
-  source: Source,
-): Promise<{ blinded: string; finish: (signed: unknown) => string }>;

@@ -1,4 +1,4 @@
-/** Bytes: joined, written, hashed. What is hashed here is hashed by client_sdk to the same bytes. */
+/** Bytes: joined, written, read, hashed. What is hashed here is hashed by client_sdk to the same bytes. */
 
 /** @param {Uint8Array[]} parts */
 export function join(...parts) {
@@ -14,6 +14,16 @@ export function join(...parts) {
 /** @param {number} number Four bytes, most significant first. */
 export function uint32(number) {
   return new Uint8Array([number >>> 24, number >>> 16, number >>> 8, number]);
+}
+
+/** @param {Uint8Array} bytes */
+export function hex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** @param {string} digits Two for each byte. */
+export function fromHex(digits) {
+  return Uint8Array.from(digits.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 }
 
 /**

@@ -5,7 +5,7 @@
  * The wire is that of client_sdk: authentication.py, report.py, uploader.py, transport.py.
  */
 
-import { hmacBy, join, utf8 } from "./bytes.js";
+import { fromHex, hex, hmacBy, join, utf8 } from "./bytes.js";
 import { randomBytes } from "./randomness.js";
 
 /** @typedef {import("./types.js").Batch} Batch */
@@ -57,8 +57,7 @@ export async function enrol(endpoint, { writeKey, admission }, connection) {
   if (!/^[0-9a-f]{32} [0-9a-f]{64}$/.test(`${device} ${key}`)) {
     throw new SendError("untrusted", "unreadable");
   }
-  const pairs = String(key).match(/../g) ?? [];
-  return { device: String(device), key: Uint8Array.from(pairs, (pair) => parseInt(pair, 16)) };
+  return { device: String(device), key: fromHex(String(key)) };
 }
 
 /** @param {Identity & { sequence: number, reports: string[], padded?: boolean }} batch */
@@ -172,9 +171,6 @@ export async function ask(endpoint, path, body, headers, { fetch = globalThis.fe
 /** @type {(key: Uint8Array, of: string, message: Uint8Array) => Promise<string>} */
 const macOf = async (key, of, message) =>
   hex(await hmacBy(key)(join(utf8(`sottovoce ${of} v1\0`), message)));
-
-/** @param {Uint8Array} bytes */
-const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /**
  * Whether two MACs are equal, in constant time.

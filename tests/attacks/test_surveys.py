@@ -257,7 +257,7 @@ def test_a_full_dump_links_no_invitation_to_a_report(world: World, note: Any) ->
 
 BLINDED = """
 import {{ readFileSync }} from "node:fs";
-const {{ blind }} = await import("{web}/admission.js");
+const {{ blind }} = await import("{web}/blind_signatures.js");
 const {{ randomBytes }} = await import("{web}/randomness.js");
 const told = [];
 for (const modulus of JSON.parse(readFileSync(0, "utf8"))) {{

@@ -5,7 +5,8 @@ import { createHash, createPublicKey } from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { admit, blind, surveyKey } from "../../client_sdk/web/admission.js";
+import { admit, surveyKey } from "../../client_sdk/web/admission.js";
+import { blind } from "../../client_sdk/web/blind_signatures.js";
 import { utf8 } from "../../client_sdk/web/bytes.js";
 import { prfStream } from "../../client_sdk/web/randomness.js";
 
