@@ -58,7 +58,6 @@ const stateOf = (database, name) => {
           else store.put(value, [name, key]);
         }
       }),
-    forget: (...keys) => write((store) => keys.forEach((key) => store.delete([name, key]))),
   };
 };
 

@@ -72,7 +72,6 @@ export interface State {
   get: (key: string) => Promise<any>;
   /** All of the entries are durable when this resolves, or none is; undefined: forgotten. */
   put: (entries: Record<string, unknown>) => Promise<void>;
-  forget: (...keys: string[]) => Promise<void>;
 }
 
 /** Where states lie: those of the browser, or others in tests. */

@@ -73,8 +73,6 @@ def test_what_is_kept_outlives_the_page_and_is_kept_by_name(open_tab: Callable[[
     assert run(tab, look % "other") == [None, None]
     run(tab, "return withState('one', (state) => state.put({ a: undefined, b: 3 }))")
     assert run(tab, look % "one") == [None, 3]
-    run(tab, "return withState('one', (state) => state.forget('a', 'b'))")
-    assert run(tab, look % "one") == [None, None]
 
 
 def test_of_entries_all_become_durable_or_none(open_tab: Callable[[], Page]) -> None:
