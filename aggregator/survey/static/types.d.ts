@@ -1,6 +1,6 @@
 /** What the modules of a survey's page pass around. */
 
-import type { Definition } from "../sottovoce/types.js";
+import type { Batch, Definition } from "../sottovoce/types.js";
 
 export interface Answer {
   name: string;
@@ -64,6 +64,6 @@ export interface Outgoing {
   reports: string[];
   /** Value of Authorization, of surveys by invitation. */
   admission?: string;
-  /** All or none of these; with them the body may have left. */
-  message?: { device: string; key: Uint8Array; sequence: number; body: string; mac: string };
+  /** With it the body may have left. */
+  message?: Batch;
 }
