@@ -81,16 +81,36 @@ export const actions = (...buttons) => element("div", { class: "actions" }, ...b
  * @param {Node} group.legend
  * @param {string[]} group.texts
  * @param {number | null} group.chosen
- * @param {string | null} [group.described] Id of what explains it.
+ * @param {string} [group.described] Id of what explains it.
  * @param {(index: number) => void} group.choose
  */
-export function choices({ legend, texts, chosen, described = null, choose }) {
+export function choices({ legend, texts, chosen, described = "", choose }) {
+  const wrong = element("p", { class: "wrong", id: "wrong" });
   const options = texts.map((text, index) => {
-    const change = () => choose(index);
+    const change = () => {
+      wrong.textContent = "";
+      fieldset.removeAttribute("aria-invalid");
+      choose(index);
+    };
     const radio = element("input", { type: "radio", name: "choice", autocomplete: "off", change });
     radio.checked = index === chosen;
     return element("label", { class: "choice" }, radio, element("span", {}, text));
   });
-  const attributes = { role: "radiogroup", "aria-required": "true", "aria-describedby": described };
-  return element("fieldset", attributes, element("legend", {}, legend), ...options);
+  const fieldset = element(
+    "fieldset",
+    { role: "radiogroup", "aria-required": "true", "aria-describedby": `wrong ${described}`.trim() },
+    element("legend", {}, legend),
+    ...options,
+  );
+  return {
+    /** The choices, and below them the place for what is wrong. */
+    parts: [fieldset, wrong],
+
+    /** @param {string} reason Why there is no way on without a choice. */
+    require(reason) {
+      wrong.textContent = reason;
+      fieldset.setAttribute("aria-invalid", "true");
+      fieldset.querySelector("input")?.focus();
+    },
+  };
 }

@@ -16,24 +16,14 @@ import { oddsOf } from "./odds.js";
 export function questionStep(survey, index, chosen, { choose, next, back }) {
   const [words, question] = [survey.interface, survey.questions[index]];
   const last = index + 1 === survey.questions.length;
-  const wrong = element("p", { class: "wrong", id: "wrong" });
   const group = choices({
     legend: heading(question.text),
     texts: question.answers.map(({ text }) => text),
     chosen,
-    described: "wrong no-answer",
-    choose(answer) {
-      wrong.textContent = "";
-      group.removeAttribute("aria-invalid");
-      choose(answer);
-    },
+    described: "no-answer",
+    choose,
   });
-  const onward = () => {
-    if (next()) return;
-    wrong.textContent = words.choose;
-    group.setAttribute("aria-invalid", "true");
-    group.querySelector("input")?.focus();
-  };
+  const onward = () => void (next() || group.require(words.choose));
   const prefer = question.answers.find(({ name }) => name === "prefer_not_to_answer");
   const about = prefer
     ? fill(words.prefer_not_about, { answer: prefer.text })
@@ -42,7 +32,7 @@ export function questionStep(survey, index, chosen, { choose, next, back }) {
     element(
       "div",
       { class: "columns" },
-      element("div", { class: "subject" }, group, wrong, element("p", { class: "note", id: "no-answer" }, about)),
+      element("div", { class: "subject" }, ...group.parts, element("p", { class: "note", id: "no-answer" }, about)),
       oddsOf(question, words),
       actions(button(last ? words.review : words.next, onward, { first: true }), button(words.back, back)),
     ),

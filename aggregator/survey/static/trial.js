@@ -23,24 +23,16 @@ export function trialStep(survey, { begin, back, requests }) {
   const stayed = [];
   const tossed = element("ol", { class: "tosses", "aria-label": words.try_tosses });
   const told = element("p", { class: "told", role: "status" });
-  const wrong = element("p", { class: "wrong", id: "wrong" });
   const counted = element("p", { class: "note" });
 
   const chosen = (/** @type {number} */ index) => {
     own = index;
     stayed.length = 0;
     tossed.replaceChildren();
-    wrong.textContent = "";
-    question.removeAttribute("aria-invalid");
     tell();
   };
   const toss = async (/** @type {number} */ most) => {
-    if (own < 0) {
-      wrong.textContent = words.choose;
-      question.setAttribute("aria-invalid", "true");
-      question.querySelector("input")?.focus();
-      return;
-    }
+    if (own < 0) return question.require(words.choose);
     const coin = coinOf();
     for (let left = Math.min(most, TOSSES - stayed.length); left > 0; left--) {
       const kept = (await coin.uniform(100n)) < BigInt(KEPT);
@@ -68,7 +60,6 @@ export function trialStep(survey, { begin, back, requests }) {
     legend: element("span", {}, words.try_question),
     texts: answers,
     chosen: null,
-    described: "wrong",
     choose: chosen,
   });
   const about = fill(words.try_odds, { kept: KEPT, other: 100 - KEPT });
@@ -79,7 +70,7 @@ export function trialStep(survey, { begin, back, requests }) {
     element(
       "div",
       { class: "columns trial" },
-      element("div", { class: "subject" }, question, wrong, actions(one, rest), told, tossed, counted),
+      element("div", { class: "subject" }, ...question.parts, actions(one, rest), told, tossed, counted),
       element("div", { class: "aside card" }, paragraph(about)),
       actions(button(words.begin, begin, { first: true }), button(words.back, back)),
     ),
