@@ -33,7 +33,11 @@ def reload(somebody: Respondent) -> None:
 def cancel(somebody: Respondent) -> None:
     somebody.press("cancel")
     somebody.sees("cancelled_title")
+    assert somebody.kept() == ["coin"]
     somebody.press("start_again")
+    somebody.press("begin")
+    expect(somebody.page.get_by_role("radio", checked=True)).to_have_count(0)
+    somebody.press("back")
 
 
 def cancel_and_reload(somebody: Respondent) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser, Request, Route, expect
+from playwright.sync_api import Browser, Route, expect
 
 from aggregator.app import create_app
 from client_sdk.survey import Survey, loads_survey
 from tests.aggregator.conftest import World, make_world
 from tests.browser.checks import assert_accessible, assert_sound, no_sideways_scroll, tab_order
-from tests.browser.respondents import TEXT, Respondent, body_of, failing_once, said
+from tests.browser.respondents import TEXT, Respondent, body_of, said
 from tests.browser.visits import Open, Visit
 from tests.registries import Date
 from tests.surveys import survey as document
@@ -101,29 +101,6 @@ def test_a_survey_is_answered_and_the_receipt_is_what_is_sent(
     assert_sound(seen)
 
 
-def test_cancel_forgets_and_the_same_answers_give_the_same_receipt(
-    address: str, survey: Survey, visit: Open
-) -> None:
-    seen = visit(address)
-    somebody = Respondent.at(seen, survey)
-    somebody.answer_all(1, 0, 3)
-    first = somebody.receipt()
-    somebody.press("cancel")
-    somebody.sees("cancelled_title")
-    somebody.press("start_again")
-    expect(somebody.button("begin")).to_be_visible()
-    somebody.press("begin")
-    expect(seen.page.get_by_role("radio", checked=True)).to_have_count(0)
-    seen.page.reload()
-    somebody.answer_all(1, 0, 3)
-    assert somebody.receipt() == first
-    somebody.press("cancel")
-    somebody.sees("cancelled_title")
-    assert somebody.kept() == ["coin"]
-    assert not somebody.posts
-    assert_sound(seen)
-
-
 def test_two_clicks_on_send_send_once(address: str, survey: Survey, visit: Open) -> None:
     seen = visit(address)
     somebody = Respondent.at(seen, survey)
@@ -137,48 +114,6 @@ def test_two_clicks_on_send_send_once(address: str, survey: Survey, visit: Open)
     seen.page.wait_for_timeout(200)
     assert [request.url.rpartition("/")[2] for request in somebody.posts] == ["devices", "reports"]
     assert_sound(seen)
-
-
-def test_a_reload_loses_the_answers_and_after_send_the_survey_is_locked(
-    address: str, survey: Survey, visit: Open
-) -> None:
-    seen = visit(address)
-    somebody = Respondent.at(seen, survey)
-    somebody.press("begin")
-    somebody.answer(0, 1)
-    somebody.answer(1, 1)
-    somebody.sees_question(2)
-    seen.page.reload()
-    somebody.answer_all(1, 1, 1)
-    somebody.press("send")
-    somebody.sees("sent_title")
-    seen.page.go_back()  # within the page: it stays what it is
-    somebody.sees("sent_title")
-    seen.page.goto(address)
-    somebody.sees("answered_title")
-    expect(seen.page.get_by_role("radio")).to_have_count(0)
-    expect(seen.page.get_by_role("button")).to_have_count(0)
-    assert len(somebody.posts) == 2
-
-
-def test_what_was_not_answered_goes_out_again_as_the_same_bytes(
-    address: str, survey: Survey, visit: Open
-) -> None:
-    seen = visit(address)
-    somebody = Respondent.at(seen, survey)
-    sent: list[Request] = []
-    seen.page.route("**/v1/reports", lambda route: failing_once(route, sent))
-    somebody.answer_all(0, 1, 2)
-    somebody.press("send")
-    somebody.sees("waiting_title")
-    expect(somebody.button("cancel")).to_have_count(0)  # it may have arrived
-    # Never both: which answer gives this report by this coin, anybody could try.
-    assert somebody.kept() == ["sending"]
-    seen.page.reload()
-    somebody.sees("sent_title")
-    assert len(sent) == 2
-    assert sent[0].post_data == sent[1].post_data
-    assert somebody.kept() == ["sent"]
 
 
 def test_what_has_not_left_can_still_be_cancelled(
@@ -240,45 +175,6 @@ def test_going_on_without_an_answer_is_told_at_the_question(
     expect(seen.page.get_by_role("radio").first).to_be_focused()
     seen.page.get_by_role("radio").first.check()
     expect(group).not_to_have_attribute("aria-invalid", "true")
-
-
-def test_a_second_tab_waits_and_then_finds_it_answered(
-    address: str, survey: Survey, visit: Open
-) -> None:
-    seen = visit(address)
-    somebody = Respondent.at(seen, survey)
-    somebody.press("begin")
-    second = Respondent(seen.page.context.new_page(), survey)
-    second.page.goto(address)
-    second.sees("elsewhere_title")
-    somebody.page.bring_to_front()  # browsers slow down what is behind
-    for index, choice in enumerate((0, 0, 0)):
-        somebody.answer(index, choice)
-    somebody.press("send")
-    somebody.sees("sent_title")
-    second.sees("answered_title")
-
-
-@pytest.mark.parametrize(
-    "blocked",
-    [
-        "delete Object.getPrototypeOf(window).indexedDB; delete window.indexedDB",
-        "IDBFactory.prototype.open = () => { throw new DOMException('no', 'SecurityError'); }",
-        "LockManager.prototype.request = async () => { throw new DOMException('no'); }",
-    ],
-    ids=["missing", "forbidden", "without-locks"],
-)
-def test_where_nothing_can_be_kept_nothing_is_asked(
-    address: str, survey: Survey, visit: Open, blocked: str
-) -> None:
-    seen = visit(address)
-    somebody = Respondent.at(seen, survey)
-    seen.page.add_init_script(blocked)
-    seen.page.reload()
-    somebody.sees("stopped_title")
-    expect(seen.page.get_by_text(somebody.words("storage_blocked"))).to_be_visible()
-    expect(seen.page.get_by_role("radio")).to_have_count(0)
-    assert not somebody.posts
 
 
 def test_a_page_that_came_by_plain_http_asks_nothing(
