@@ -1,12 +1,14 @@
 """Files of surveys for tests that do not care what is asked: a document to change, and its text."""
 
 import json
+import re
 from copy import deepcopy
 from typing import Any
 
 from tests.registries import Date
 
 Document = dict[str, Any]
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def question(name: str = "ever_late", *answers: str, **keys: Any) -> Document:
@@ -57,14 +59,18 @@ def toml(document: Document) -> str:
 
 
 def _key(key: str) -> str:
-    return json.dumps(key, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, str) and not isinstance(value, Date):
-        return _key(value)
+        return _text(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,40 +14,33 @@ from aggregator.survey.invitations import SurveyKeys, invite, link
 from client_sdk.report import DEVICES_PATH, Report, report_to_json
 from client_sdk.survey import Survey, loads_survey
 from tests.aggregator.conftest import Device
+from tests.registries import Date
+from tests.surveys import Document, question, survey, toml
 
-SURVEY = """
-schema = 1
-[survey]
-name = "{name}"
-contact = "survey@example.org"
-languages = ["en"]
-admission = "{admission}"
-starts = 2026-11-01
-expires = 2026-12-31
-most_epsilon = 2.0
-min_reports = 50
-title = {{ en = "Habits" }}
-purpose = {{ en = "The council asks." }}
-[[questions]]
-name = "ever_late"
-epsilon = 1.0
-sensitivity = "census"
-prefer_not_to_answer = false
-text = {{ en = "Ever late?" }}
-answers = {{ yes = {{ en = "Yes" }}, no = {{ en = "No" }} }}
-"""
-LAST_DAY = date(2026, 12, 31)
+FIRST_DAY, LAST_DAY = date(2026, 11, 1), date(2026, 12, 31)
+
+
+def survey_text(admission: str, starts: date, expires: date, name: str = "habits") -> str:
+    """The file of a survey with one question of yes or no."""
+    own: Document = {
+        "name": name,
+        "admission": admission,
+        "starts": Date(starts),
+        "expires": Date(expires),
+        "most_epsilon": 2.0,
+        "min_reports": 50,
+    }
+    return toml(survey(question(prefer_not_to_answer=False), **own))
 
 
 def survey_of(
     name: str = "habits", admission: str = "invitation", around: date | None = None
 ) -> Survey:
     """A survey; of all November and December 2026, or of the days around one."""
-    text = SURVEY.format(name=name, admission=admission)
+    days = (FIRST_DAY, LAST_DAY)
     if around is not None:
-        text = text.replace("2026-11-01", str(around - timedelta(days=2)))
-        text = text.replace("2026-12-31", str(around + timedelta(days=2)))
-    return loads_survey(text)
+        days = (around - timedelta(days=2), around + timedelta(days=2))
+    return loads_survey(survey_text(admission, *days, name))
 
 
 def encoded(message: bytes, salt: bytes, bits: int) -> int:

@@ -50,7 +50,7 @@ expires = 2026-12-07
 """
 BEFORE = APPS.replace("2026-11-23", "2026-11-16").replace("2026-12-07", "2026-11-30")
 TWICE = question("again", "randomized_response", ["yes", "no"])
-SMALL = survey_of(LATE, name="small", most="1")
+SMALL = survey_of(LATE, name="small", most_epsilon=1.0)
 LARGE = survey_of(*(question(f"q{i}", "randomized_response", ["yes", "no"]) for i in range(9)))
 
 
@@ -85,7 +85,7 @@ def test_an_apps_devices_are_held_to_the_apps_cap_whatever_a_survey_may_cost(bot
 
 def test_a_respondent_is_held_to_what_the_survey_says_not_to_the_larger_cap(both: Any) -> None:
     # Each version alone keeps to 1, and all versions are taken: only the cap holds their sum.
-    other = survey_of(TWICE, name="small", most="1")
+    other = survey_of(TWICE, name="small", most_epsilon=1.0)
     both.catalogue.register(other.registry_text)
     device = both.device()
     assert both.charged(device, answer(SMALL.questions[0])) == ["accepted"]
@@ -106,7 +106,7 @@ def test_each_batch_is_held_to_the_cap_of_what_it_reports() -> None:
 
 
 def test_the_newest_version_of_a_survey_says_what_it_may_cost() -> None:
-    more = survey_of(LATE, name="small", most="3")
+    more = survey_of(LATE, name="small", most_epsilon=3.0)
     versions = Versions.of([SMALL.registry, more.registry, loads(APPS)])
     assert versions.cap_for(["survey.small.late"]) == 3_000_000
     assert versions.cap == 2_000_000

@@ -58,7 +58,7 @@ def test_a_survey_may_bring_a_language() -> None:
 
 
 def test_a_language_that_is_neither_built_in_nor_brought_is_refused() -> None:
-    text = bringing(french()).partition('"interface"')[0]
+    text = bringing(french()).partition("\ninterface = ")[0]
     with pytest.raises(SurveyError, match=r"interface.fr: is required: fr is in languages"):
         loads_survey(text)
 

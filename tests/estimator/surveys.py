@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,37 +14,9 @@ from estimator.releases import previews
 from estimator.releases.files import write
 from estimator.releases.previews import Preview
 from estimator.releases.release import Release, compose
-
-HEAD = """
-schema = 1
-[survey]
-name = "{name}"
-contact = "survey@example.org"
-languages = ["ar", "en"]
-admission = "{admission}"
-starts = 2026-11-01
-expires = 2026-12-31
-most_epsilon = {most}
-min_reports = 50
-[survey.title]
-en = "{title}"
-ar = "عادات العمل"
-[survey.purpose]
-en = "The works council asks."
-ar = "يسأل مجلس العاملين."
-"""
-QUESTION = """
-[[questions]]
-name = "{name}"
-epsilon = {epsilon}
-mechanism = "{mechanism}"
-sensitivity = "census"
-prefer_not_to_answer = {prefer_not}
-[questions.text]
-en = "{text}"
-ar = "هل؟"
-"""
-ANSWER = '[questions.answers.{name}]\nen = "{text}"\nar = "{name}"\n'
+from tests import surveys
+from tests.registries import Date
+from tests.surveys import Document, toml
 
 
 def question(
@@ -51,16 +24,19 @@ def question(
     mechanism: str,
     answers: Sequence[str],
     *,
-    epsilon: str = "1.0",
+    epsilon: float = 1.0,
     prefer_not: bool = False,
     text: str = "Well?",
-) -> str:
+) -> Document:
     """One question of a survey's file."""
-    told = str(prefer_not).lower()
-    head = QUESTION.format(
-        name=name, mechanism=mechanism, epsilon=epsilon, text=text, prefer_not=told
+    return surveys.question(
+        name,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        prefer_not_to_answer=prefer_not,
+        text={"en": text, "ar": "هل؟"},
+        answers={each: {"en": each.capitalize(), "ar": each} for each in answers},
     )
-    return head + "".join(ANSWER.format(name=each, text=each.capitalize()) for each in answers)
 
 
 LATE = question("late", "randomized_response", ["yes", "no"], text="Were you late?")
@@ -74,16 +50,25 @@ ILL = question(
 WHY = question("why", "optimized_unary", ["a", "b", "c", "d"], text="Why?")
 WHO = question("who", "symmetric_unary", ["a", "b", "c"], text="Who?")
 ALONE = question("alone", "generalized_randomized_response", ["yes", "no"])
-DAYS = question("days", "generalized_randomized_response", list("abcdef"), epsilon="2.0")
+DAYS = question("days", "generalized_randomized_response", list("abcdef"), epsilon=2.0)
 
 
-def text_of(*questions: str, name: str = "habits", **head: str) -> str:
-    """The text of a survey's file."""
-    told = {"admission": "open", "most": "20", "title": "Habits at work"} | head
-    return HEAD.format(name=name, **told) + "".join(questions)
+HEAD: Document = {
+    "languages": ["ar", "en"],
+    "starts": Date("2026-11-01"),
+    "expires": Date("2026-12-31"),
+    "most_epsilon": 20.0,
+    "min_reports": 50,
+    "title": {"en": "Habits at work", "ar": "عادات العمل"},
+}
 
 
-def survey_of(*questions: str, **head: str) -> Survey:
+def text_of(*questions: Document, **head: Any) -> str:
+    """The text of a survey's file; head are keys of its [survey] table."""
+    return toml(surveys.survey(*questions, **HEAD | head))
+
+
+def survey_of(*questions: Document, **head: Any) -> Survey:
     """A survey of these questions."""
     return loads_survey(text_of(*questions, **head))
 

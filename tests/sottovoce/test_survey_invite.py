@@ -12,7 +12,7 @@ from aggregator.keyring.keys import Keys
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
 from sottovoce.__main__ import main
-from tests.aggregator.respondents import SURVEY
+from tests.aggregator.respondents import survey_text
 
 LINK = re.compile(r"https://s\.example/s/habits#i=([0-9a-f]{32})&k=([0-9a-f]{64})")
 
@@ -25,9 +25,7 @@ def folder(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     Keys.load_or_create(tmp_path / "keys.json")
     today = datetime.now(UTC).date()
     for admission in ("invitation", "open"):
-        text = SURVEY.format(name="habits", admission=admission)
-        for written, day in (("11-01", today), ("12-31", today + timedelta(days=30))):
-            text = text.replace(f"2026-{written}", str(day))
+        text = survey_text(admission, today, today + timedelta(days=30))
         (tmp_path / f"{admission}.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -78,11 +76,8 @@ def test_links_are_printed_and_can_be_taken_back(
     told = capsys.readouterr()
     assert f"Its key is {key}" in told.err
     assert told.out.startswith("http://127.0.0.1:9/s/habits#")
-    text = (folder / "invitation.toml").read_text()
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
-    for day in re.findall(r"^(?:starts|expires) = (.*)$", text, re.MULTILINE):
-        text = text.replace(day, str(yesterday))
-    (folder / "invitation.toml").write_text(text)
+    (folder / "invitation.toml").write_text(survey_text("invitation", yesterday, yesterday))
     assert invited("--count", "1", "--url", "http://127.0.0.1:9") == 2
     assert "must not be over" in capsys.readouterr().err
     assert invited("--forget") == 0

@@ -26,15 +26,12 @@ from sottovoce.surveys import serve
 from sottovoce.surveys.new import starter
 from sottovoce.system import free_port, require_port
 from tests.estimator.surveys import ILL, LATE, put, survey_of, tally_of, text_of
+from tests.registries import Date
 from tests.sottovoce.conftest import processes_naming, wait_until
 
 # Alive whenever the tests run; of few people, so that each run sends few reports.
-LIVING = (
-    text_of(LATE, ILL)
-    .replace("2026-11-01", "2024-01-01")
-    .replace("2026-12-31", "2028-12-01")
-    .replace("min_reports = 50", "min_reports = 5")
-)
+ALIVE = {"starts": Date("2024-01-01"), "expires": Date("2028-12-01"), "min_reports": 5}
+LIVING = text_of(LATE, ILL, **ALIVE)
 SHARES = {"late": [0.7, 0.3], "ill": [0.5, 0.3, 0.1, 0.1]}
 
 
@@ -102,7 +99,7 @@ def test_a_survey_is_served_answered_shown_closed_and_exported(
     survey = loads_survey(LIVING)
     data = tmp_path / "habits-data"
     closed = tmp_path / "closed.toml"
-    closed.write_text(LIVING.replace("habits", "closed").replace('"open"', '"invitation"'))
+    closed.write_text(text_of(LATE, ILL, **ALIVE, name="closed", admission="invitation"))
     process = sottovoce(
         "survey", "serve", path, closed, "--data", data, "--port", free_port(), "--workers", 1
     )
@@ -295,8 +292,7 @@ def test_who_serves_a_survey_is_told_whether_it_is_open(
 ) -> None:
     today = datetime.now(UTC).date()
     ends = [today + timedelta(days=each) for each in (starts, expires)]
-    text = LIVING.replace("2024-01-01", f"{ends[0]}").replace("2028-12-01", f"{ends[1]}")
-    survey = loads_survey(text)
+    survey = survey_of(LATE, starts=Date(ends[0]), expires=Date(ends[1]))
     where = ("http://h", "http://h/surveys/habits", Path("habits.toml"), Path("d"))
     assert days.format(*ends) in told_of_survey(survey, *where)
 

@@ -19,10 +19,10 @@ from tests.estimator.surveys import (
     LATE,
     WHY,
     put,
-    question,
     survey_of,
     tally_of,
 )
+from tests.surveys import changed
 
 MINUS = "\N{MINUS SIGN}"
 HOSTILE = "<script>alert(1)</script>"
@@ -258,7 +258,7 @@ def test_pictures_name_answers_as_respondents_read_them(
 def test_reports_of_another_version_of_a_question_are_not_mixed_in(
     show: Callable[..., Element], desk: Desk, survey: Survey
 ) -> None:
-    dearer = survey_of(LATE.replace("epsilon = 1.0", "epsilon = 2.0")).questions[0]
+    dearer = survey_of(LATE | {"epsilon": 2.0}).questions[0]
     put(desk.releases, dearer, tally_of(dearer, [0.5, 0.5], 700))
     section = _labelled(show(), "late")
     assert "There are also reports of 1 other version of this question" in section.text
@@ -266,8 +266,9 @@ def test_reports_of_another_version_of_a_question_are_not_mixed_in(
 
 
 def test_what_an_author_writes_is_text(desk: Desk) -> None:
-    text = question("late", "randomized_response", ["yes", "no"], text=HOSTILE)
-    hostile = survey_of(text.replace('en = "Yes"', f'en = "{HOSTILE}"'), title=HOSTILE)
+    texts = {"en": HOSTILE, "ar": HOSTILE}
+    asked = changed(LATE | {"text": texts}, "answers.yes", texts)
+    hostile = survey_of(asked, title=texts)
     put(desk.releases, hostile.questions[0], tally_of(hostile.questions[0], [0.5, 0.5], 90))
     for path in ("/surveys", "/surveys/habits"):
         page = desk.page(path, surveys=(hostile,))
