@@ -191,10 +191,11 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collected]:
     questions = crowd(survey)
     answers = [list(row) for row in zip(*(each.chosen for each in questions), strict=True)]
     page = {"site": laid_out(folder / "site"), "document": page_document(survey, "en")}
-    settings = ServerSettings(port=free_port(), fold_interval_seconds=0.2)
-    with running(
-        survey.registry_text, folder / "data", settings=settings, with_schedule=False
-    ) as system:
+    (folder / "habits.toml").write_text(survey.text)
+    settings = ServerSettings(
+        port=free_port(), fold_interval_seconds=0.2, survey_files=(folder / "habits.toml",)
+    )
+    with running(None, folder / "data", settings=settings, with_schedule=False) as system:
         page |= {"endpoint": system.endpoint, "write_key": system.write_key}
         respondents = respond(**page, answers=answers, again=[AGAIN], twice=[TWICE])
         source = StoreSource(system.store, system.catalogue)
