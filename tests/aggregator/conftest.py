@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import redis
 import requests
+from flask import Flask
 
 from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
@@ -136,10 +137,17 @@ class World:
     app: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        app = create_app(
-            store=self.store, keys=self.keys, catalogue=self.catalogue, clock=lambda: self.now
-        )
-        self.app = conforming(app)
+        self.app = conforming(self.app_with())
+
+    def app_with(self, **given: Any) -> Flask:
+        """An application of these parts, with what else is given, or instead of them."""
+        parts = {
+            "store": self.store,
+            "keys": self.keys,
+            "catalogue": self.catalogue,
+            "clock": lambda: self.now,
+        }
+        return create_app(**parts | given)
 
     @property
     def folder(self) -> Folder:

@@ -12,7 +12,6 @@ import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from aggregator import intake
-from aggregator.app import create_app
 from aggregator.batch import Verdict
 from aggregator.connection import Connection
 from aggregator.enrolment.limits import EnrolmentLimits
@@ -154,11 +153,7 @@ def sealed_to_a_stranger(world: Any, path: str) -> Any:
 
 def plain_where_sealing_is_required(world: Any, path: str) -> Any:
     rotate(world.settings.keys_file, OpeningKey, date(2026, 11, 30))
-    world.app = contract.conforming(
-        create_app(
-            store=world.store, keys=world.keys, catalogue=world.catalogue, plain_uploads=False
-        )
-    )
+    world.app = contract.conforming(world.app_with(plain_uploads=False))
     return post(world, path, b"{}", Content_Type="application/json")
 
 
@@ -172,10 +167,7 @@ def revoked(world: Any) -> Any:
 
 def too_many(world: Any) -> Any:
     world.app = contract.conforming(
-        create_app(
-            store=world.store,
-            keys=world.keys,
-            catalogue=world.catalogue,
+        world.app_with(
             limits=EnrolmentLimits(project=1),
         )
     )
@@ -230,11 +222,7 @@ def asking(token: str | None = None, times: int = 1) -> Callable[[Any], Any]:
 def asking_too_often(world: Any) -> Any:
     hall = Hall(world)
     world.app = contract.conforming(
-        create_app(
-            store=world.store,
-            keys=world.keys,
-            catalogue=world.catalogue,
-            clock=lambda: world.now,
+        world.app_with(
             limits=EnrolmentLimits(project=1),
         )
     )

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import redis
 
-from aggregator.app import create_app
 from aggregator.enrolment.limits import EnrolmentLimits
 from aggregator.enrolment.networks import Networks, is_this_machine
 from aggregator.machine.embedded import EmbeddedServer
@@ -23,11 +22,7 @@ SECRET = b"s" * 32
 
 
 def app_of(world: Any, project: int = 10**6, network: int = 10**6, proxies: int = 0) -> Any:
-    return create_app(
-        store=world.store,
-        keys=world.keys,
-        catalogue=world.catalogue,
-        clock=lambda: world.now,
+    return world.app_with(
         limits=EnrolmentLimits(project, network),
         network_secret=SECRET,
         trusted_proxies=proxies,

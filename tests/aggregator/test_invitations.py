@@ -14,7 +14,6 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.app import create_app
 from aggregator.catalogue import Catalogue
 from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.enrolment.limits import EnrolmentLimits
@@ -269,11 +268,7 @@ def test_a_store_that_a_backup_put_back_admits_nobody(hall: Hall) -> None:
 
 def test_guesses_are_limited_by_network_and_do_not_use_up_enrolments(hall: Hall) -> None:
     world = hall.world
-    app = create_app(
-        store=world.store,
-        keys=world.keys,
-        catalogue=world.catalogue,
-        clock=lambda: world.now,
+    app = world.app_with(
         limits=EnrolmentLimits(network=2),
     )
     client = conforming(app).test_client()

@@ -16,7 +16,6 @@ from urllib.parse import urljoin
 import pytest
 from flask.testing import FlaskClient
 
-from aggregator.app import create_app
 from aggregator.closing import close_epoch
 from aggregator.connection import Connection
 from aggregator.group import series_of
@@ -55,14 +54,7 @@ def client(world: World) -> Client:
     """Make a client of a server with surveys."""
 
     def made(*surveys: Survey) -> FlaskClient:
-        app = create_app(
-            store=world.store,
-            keys=world.keys,
-            catalogue=world.catalogue,
-            clock=lambda: world.now,
-            surveys=surveys,
-        )
-        return app.test_client()
+        return world.app_with(surveys=surveys).test_client()
 
     return made
 
@@ -146,6 +138,7 @@ def test_any_portuguese_is_better_than_another_language(client: Client) -> None:
     words = interface_of("en")
     brought = {"name": "Português", "direction": "ltr", "texts": dict(words.texts)}
     made = toml(survey(starts=Date("2026-11-01"))).replace('"ar"', '"pt-BR"')
+    made = made.replace("ar = ", "pt-BR = ")
     made = loads_survey(made + toml({"interface": {"pt-BR": brought}}))
     for accepted in ("pt", "pt-BR", "pt-PT, en;q=0.1"):
         answer = client(made).get("/s/habits", headers={"Accept-Language": accepted})

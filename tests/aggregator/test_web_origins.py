@@ -8,7 +8,6 @@ import requests
 from flask import Flask
 from flask.testing import FlaskClient
 
-from aggregator.app import create_app
 from client_sdk.authentication import MAC_HEADER
 from client_sdk.report import DEVICES_PATH, ERASE_PATH, REPORTS_PATH
 from tests.aggregator.contract import conforming
@@ -32,11 +31,7 @@ ALLOW = "Access-Control-Allow-"
 
 
 def app_of(world: Any, *origins: str) -> Flask:
-    app = create_app(
-        store=world.store,
-        keys=world.keys,
-        catalogue=world.catalogue,
-        clock=lambda: world.now,
+    app = world.app_with(
         allowed_origins=origins,
     )
     return conforming(app)

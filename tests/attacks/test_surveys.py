@@ -20,7 +20,6 @@ import redis
 from cryptography.hazmat.primitives.asymmetric import rsa
 from scipy import stats
 
-from aggregator.app import create_app
 from aggregator.enrolment.limits import EnrolmentLimits
 from aggregator.survey.blind_signatures import EXPONENT, KEY_BITS, PrivateKey, PublicKey
 from client_sdk.survey import Survey, load_survey, page_document
@@ -327,11 +326,7 @@ def test_a_flood_of_admissions_computes_no_more_signatures_than_its_limit(
 
     def flood(limit: int) -> tuple[int, int]:
         nonlocal signed
-        app = create_app(
-            store=world.store,
-            keys=world.keys,
-            catalogue=world.catalogue,
-            clock=lambda: world.now,
+        app = world.app_with(
             limits=EnrolmentLimits(network=limit),
         )
         client = app.test_client()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import redis
 
-from aggregator.app import create_app
 from aggregator.enrolment.limits import EnrolmentLimits
 from aggregator.machine.embedded import EmbeddedServer
 from client_sdk.survey import Survey, load_survey
@@ -53,11 +52,7 @@ def serving(valkey: EmbeddedServer, directory: Path, survey: Survey) -> Iterator
     world = make_world(valkey.url, directory, survey.registry_text)
     world.now = OPEN_DAY
     gate = Gate(
-        create_app(
-            store=world.store,
-            keys=world.keys,
-            catalogue=world.catalogue,
-            clock=lambda: world.now,
+        world.app_with(
             limits=EnrolmentLimits(10_000, 10_000),
             surveys=[survey],
         )

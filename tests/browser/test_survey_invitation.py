@@ -6,7 +6,6 @@ from wsgiref.types import WSGIApplication
 import pytest
 from playwright.sync_api import Request, Route, expect
 
-from aggregator.app import create_app
 from aggregator.survey.admission import key_document
 from aggregator.survey.blind_signatures import PrivateKey
 from tests.aggregator.conftest import World, world
@@ -31,11 +30,7 @@ def hall(world: World) -> Hall:
 
 @pytest.fixture
 def gate(world: World, hall: Hall) -> Gate:
-    app = create_app(
-        store=world.store,
-        keys=world.keys,
-        catalogue=world.catalogue,
-        clock=lambda: world.now,
+    app = world.app_with(
         surveys=[hall.survey],
     )
     return Gate(app)

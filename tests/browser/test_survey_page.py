@@ -8,7 +8,6 @@ import pytest
 from flask import Flask
 from playwright.sync_api import Browser, Route, expect
 
-from aggregator.app import create_app
 from client_sdk.survey import Survey, loads_survey
 from tests.aggregator.conftest import World, make_world
 from tests.browser.checks import assert_accessible, assert_sound, no_sideways_scroll, tab_order
@@ -40,17 +39,7 @@ def world(redis_url: str, tmp_path: Path, survey: Survey) -> Iterator[World]:
 @pytest.fixture
 def address(world: World, survey: Survey, site: Site) -> str:
     """Of the survey's page, at the real application."""
-    return f"{site(app_of(world, survey))}/s/habits"
-
-
-def app_of(world: World, *surveys: Survey) -> Flask:
-    return create_app(
-        store=world.store,
-        keys=world.keys,
-        catalogue=world.catalogue,
-        clock=lambda: world.now,
-        surveys=surveys,
-    )
+    return f"{site(world.app_with(surveys=[survey]))}/s/habits"
 
 
 def test_a_survey_is_answered_and_the_receipt_is_what_is_sent(
@@ -240,7 +229,7 @@ def test_an_invitation_is_kept_before_it_leaves_the_address(
     world: World, site: Site, visit: Open
 ) -> None:
     invited = loads_survey(toml(document(starts=Date("2026-11-01"), admission="invitation")))
-    address = f"{site(app_of(world, invited))}/s/habits"
+    address = f"{site(world.app_with(surveys=[invited]))}/s/habits"
     without = Respondent.at(visit(address), invited)
     without.sees("stopped_title")
     expect(without.page.get_by_text(without.words("invitation_missing"))).to_be_visible()

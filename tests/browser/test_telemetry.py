@@ -13,7 +13,6 @@ import pytest
 from flask import Flask, Response, send_from_directory
 from playwright.sync_api import Browser, BrowserContext, Page, Request
 
-from aggregator.app import create_app
 from client_sdk import loads
 from client_sdk.epochs import day_of
 from client_sdk.web_definition import definitions
@@ -152,10 +151,7 @@ def app(redis_url: str, tmp_path: Path, site: Callable[[Flask], str]) -> Iterato
     page.add_url_rule("/options.json", "options", lambda: {"options": options})
     url = site(page)
     options["endpoint"] = site(
-        create_app(
-            store=world.store,
-            keys=world.keys,
-            catalogue=world.catalogue,
+        world.app_with(
             clock=time.time,
             allowed_origins=[url],
         )

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from flask import Flask, Response, send_from_directory
 
-from aggregator.app import create_app
 from aggregator.enrolment.limits import EnrolmentLimits
 from client_sdk.web_definition import definition
 from tests.aggregator.conftest import make_world
@@ -57,10 +56,7 @@ def test_a_page_of_another_origin_sends_only_where_it_is_named(
     }
     named, other = site(page_of(told)), site(page_of(told))
     told["server"] = site(
-        create_app(
-            store=world.store,
-            keys=world.keys,
-            catalogue=world.catalogue,
+        world.app_with(
             clock=time.time,
             limits=EnrolmentLimits(1, 1),
             allowed_origins=[named],
