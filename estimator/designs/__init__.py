@@ -9,6 +9,7 @@ device or a release: these surveys are on paper, in interviews, by phone.
 """
 
 from estimator.designs.agreement import Agreement
+from estimator.designs.analysis import Analysis, Request, analyse
 from estimator.designs.base import Design, DesignError, YesNo
 from estimator.designs.catalogue import CATALOGUE, design
 from estimator.designs.cells import Cell, estimate_cells
@@ -22,7 +23,6 @@ from estimator.designs.linear import Figure, Stratum, estimate
 from estimator.designs.mangat import Mangat
 from estimator.designs.sample import Sample
 from estimator.designs.several_answers import SeveralAnswers
-from estimator.designs.survey import Request, Survey, analyse
 from estimator.designs.table import BadRows
 from estimator.designs.triangular import Triangular
 from estimator.designs.two_coins import TwoCoins
@@ -33,6 +33,7 @@ from estimator.designs.warner import Warner
 __all__ = [
     "CATALOGUE",
     "Agreement",
+    "Analysis",
     "BadRows",
     "Cell",
     "Crosswise",
@@ -50,7 +51,6 @@ __all__ = [
     "SeveralAnswers",
     "StochasticLieDetector",
     "Stratum",
-    "Survey",
     "Triangular",
     "TwoCoins",
     "UnrelatedQuestion",

@@ -65,7 +65,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Survey:
+class Analysis:
     """All that a table says.
 
     Attributes:
@@ -110,7 +110,7 @@ class Survey:
         return max(design.epsilon for design in self.designs)
 
 
-def analyse(table: Table, request: Request) -> Survey:
+def analyse(table: Table, request: Request) -> Analysis:
     """Estimate all that is asked for.
 
     Raises:
@@ -150,7 +150,7 @@ def analyse(table: Table, request: Request) -> Survey:
     groups, differences, judged = _compared(answers, request)
     known = [size for size in sizes.values() if size]
     weights = [(answer.weight, answer.count) for answer in answers if answer.weight]
-    return Survey(
+    return Analysis(
         designs,
         cells,
         _number(answers),

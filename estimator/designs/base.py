@@ -10,7 +10,7 @@ Probabilities are exact fractions. A float stands for the decimal that it prints
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import ClassVar
@@ -198,8 +198,3 @@ class YesNo(Design):
         """Return the variance of the estimate from n independent respondents at a true share."""
         chance = self.a + self.c * share
         return chance * (1 - chance) / (n * self.c**2)
-
-
-def distinct(values: Sequence[Fraction]) -> int:
-    """Return how many different values there are."""
-    return len(set(values))

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from fractions import Fraction
 
+from estimator.designs.analysis import Analysis, Group, Request, parameters_of
 from estimator.designs.base import Design
 from estimator.designs.difference import Difference
 from estimator.designs.linear import Ends, Figure
 from estimator.designs.logistic import Coefficient
 from estimator.designs.several_answers import SeveralAnswers
-from estimator.designs.survey import Group, Request, Survey, parameters_of
 from estimator.designs.unrelated_unknown import UnrelatedUnknown
 
 ROW = (
@@ -31,93 +31,93 @@ ROW = (
 _CELLS_NAMED = 6
 
 
-def document(survey: Survey, request: Request) -> dict[str, object]:
+def document(analysis: Analysis, request: Request) -> dict[str, object]:
     """Return all that is known; numbers that do not exist are None, an infinite epsilon, too."""
     result: dict[str, object] = {
-        "design": survey.designs[0].name,
-        "paper": survey.designs[0].paper,
-        "parameters": [parameters_of(design) for design in survey.designs],
-        "epsilon": survey.epsilon if math.isfinite(survey.epsilon) else None,
-        "epsilon_in_words": epsilon_in_words(survey),
-        "n": survey.n,
-        "blank": survey.blank,
-        "refused": survey.refused,
-        "effective_n": survey.effective,
+        "design": analysis.designs[0].name,
+        "paper": analysis.designs[0].paper,
+        "parameters": [parameters_of(design) for design in analysis.designs],
+        "epsilon": analysis.epsilon if math.isfinite(analysis.epsilon) else None,
+        "epsilon_in_words": epsilon_in_words(analysis),
+        "n": analysis.n,
+        "blank": analysis.blank,
+        "refused": analysis.refused,
+        "effective_n": analysis.effective,
         "level": request.level,
-        "divisor": "n" if survey.cells else request.divisor,
-        "population": survey.population,
-        "finite_population": survey.finite,
-        "figures": [_figure(figure, survey.population) for figure in survey.figures],
+        "divisor": "n" if analysis.cells else request.divisor,
+        "population": analysis.population,
+        "finite_population": analysis.finite,
+        "figures": [_figure(figure, analysis.population) for figure in analysis.figures],
     }
-    if survey.agreement:
+    if analysis.agreement:
         result["agreement"] = {
-            "what": survey.agreement.what,
-            "chi_square": survey.agreement.chi_square,
-            "degrees": survey.agreement.degrees,
-            "p_value": survey.agreement.p_value,
-            "misfit": survey.agreement.misfit,
+            "what": analysis.agreement.what,
+            "chi_square": analysis.agreement.chi_square,
+            "degrees": analysis.agreement.degrees,
+            "p_value": analysis.agreement.p_value,
+            "misfit": analysis.agreement.misfit,
         }
-    if survey.groups:
-        first = survey.groups[0].name
-        result["by"] = survey.by
+    if analysis.groups:
+        first = analysis.groups[0].name
+        result["by"] = analysis.by
         result["groups"] = [
             {"name": group.name, "n": group.n, "figures": [_figure(f, None) for f in group.figures]}
-            for group in survey.groups
+            for group in analysis.groups
         ]
         result["differences"] = [
             {"of": group.name, "to": first, **_difference(difference)}
-            for group, difference in survey.differences
+            for group, difference in analysis.differences
         ]
-        result["homogeneity"] = [vars(test) for test in survey.homogeneity]
-    if survey.fit:
+        result["homogeneity"] = [vars(test) for test in analysis.homogeneity]
+    if analysis.fit:
         result["regression"] = {
-            "n": survey.fit.n,
-            "weighted": survey.fit.weighted,
-            "higher_without_end": survey.fit.higher,
-            "log_likelihood": survey.fit.log_likelihood,
-            "coefficients": [_coefficient(each) for each in survey.fit.coefficients],
-            "honesty": survey.fit.honesty and _coefficient(survey.fit.honesty),
-            "tests": [vars(test) for test in survey.fit.tests],
+            "n": analysis.fit.n,
+            "weighted": analysis.fit.weighted,
+            "higher_without_end": analysis.fit.higher,
+            "log_likelihood": analysis.fit.log_likelihood,
+            "coefficients": [_coefficient(each) for each in analysis.fit.coefficients],
+            "honesty": analysis.fit.honesty and _coefficient(analysis.fit.honesty),
+            "tests": [vars(test) for test in analysis.fit.tests],
         }
     return result
 
 
-def epsilon_in_words(survey: Survey) -> str:
+def epsilon_in_words(analysis: Analysis) -> str:
     """Say what one report reveals at most."""
-    if math.isfinite(survey.epsilon):
-        factor = math.exp(survey.epsilon)
-        return f"epsilon {survey.epsilon:.4f}: a report moves the odds {factor:.3g}-fold at most"
-    design = survey.designs[0]
+    if math.isfinite(analysis.epsilon):
+        factor = math.exp(analysis.epsilon)
+        return f"epsilon {analysis.epsilon:.4f}: a report moves the odds {factor:.3g}-fold at most"
+    design = analysis.designs[0]
     if isinstance(design, UnrelatedUnknown):
-        return "epsilon depends on the harmless question's rate" + _at_rate(design, survey)
-    proofs = dict.fromkeys(proof for each in survey.designs for proof in each.proofs)
+        return "epsilon depends on the harmless question's rate" + _at_rate(design, analysis)
+    proofs = dict.fromkeys(proof for each in analysis.designs for proof in each.proofs)
     return "epsilon infinite: " + "; ".join(proofs)
 
 
-def _at_rate(design: UnrelatedUnknown, survey: Survey) -> str:
-    rate = survey.figures[1].estimate
+def _at_rate(design: UnrelatedUnknown, analysis: Analysis) -> str:
+    rate = analysis.figures[1].estimate
     if not 0 < rate < 1:
         return ", which is estimated outside 0..1: no bound"
     worst = max(each.epsilon for each in design.at(rate))
     return f"; at the estimated one it is {worst:.4f}"
 
 
-def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
+def rows(analysis: Analysis) -> Iterator[tuple[object, ...]]:
     """Yield a row of `ROW` for each number that has an error, or a test."""
-    for figure in survey.figures:
-        yield _row("estimate", figure.name, survey.n, figure)
-    if survey.agreement:
-        both = survey.agreement
-        yield ("agreement", both.what, survey.n, *[None] * 6, both.chi_square, both.p_value, None)
-    for group in survey.groups:
+    for figure in analysis.figures:
+        yield _row("estimate", figure.name, analysis.n, figure)
+    if analysis.agreement:
+        both = analysis.agreement
+        yield ("agreement", both.what, analysis.n, *[None] * 6, both.chi_square, both.p_value, None)
+    for group in analysis.groups:
         for figure in group.figures:
-            yield _row(f"{survey.by}={group.name}", figure.name, group.n, figure)
-    for group, each in survey.differences:
+            yield _row(f"{analysis.by}={group.name}", figure.name, group.n, figure)
+    for group, each in analysis.differences:
         low, high = each.interval or (None, None)
         yield (
             "difference",
-            compared(survey, group, each),
-            survey.groups[0].n + group.n,
+            compared(analysis, group, each),
+            analysis.groups[0].n + group.n,
             each.estimate,
             each.standard_error,
             low,
@@ -127,17 +127,28 @@ def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
             each.p_value,
             None,
         )
-    for test in survey.homogeneity:
-        yield ("homogeneity", test.name, survey.n, *[None] * 6, test.chi_square, test.p_value, None)
-    if survey.fit:
-        n = survey.fit.n
-        every = [*survey.fit.coefficients, *([survey.fit.honesty] if survey.fit.honesty else [])]
+    for test in analysis.homogeneity:
+        yield (
+            "homogeneity",
+            test.name,
+            analysis.n,
+            *[None] * 6,
+            test.chi_square,
+            test.p_value,
+            None,
+        )
+    if analysis.fit:
+        n = analysis.fit.n
+        every = [
+            *analysis.fit.coefficients,
+            *([analysis.fit.honesty] if analysis.fit.honesty else []),
+        ]
         for own in every:
             numbers = (own.estimate, own.standard_error, None, None, *own.interval)
             yield ("coefficient", own.label, n, *numbers, None, own.p_value, None)
-        for ratio in survey.fit.tests:
+        for ratio in analysis.fit.tests:
             yield (
-                "wald" if survey.fit.weighted else "likelihood ratio",
+                "wald" if analysis.fit.weighted else "likelihood ratio",
                 ratio.name,
                 n,
                 *[None] * 6,
@@ -147,10 +158,10 @@ def rows(survey: Survey) -> Iterator[tuple[object, ...]]:
             )
 
 
-def compared(survey: Survey, group: Group, own: Difference) -> str:
+def compared(analysis: Analysis, group: Group, own: Difference) -> str:
     """Return which groups a difference compares; of several figures, which one as well."""
-    label = f"{group.name} - {survey.groups[0].name}"
-    return f"{own.name}: {label}" if len({d.name for _, d in survey.differences}) > 1 else label
+    label = f"{group.name} - {analysis.groups[0].name}"
+    return f"{own.name}: {label}" if len({d.name for _, d in analysis.differences}) > 1 else label
 
 
 def _row(part: str, name: str, n: int, figure: Figure) -> tuple[object, ...]:

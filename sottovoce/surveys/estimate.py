@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING
 from sottovoce.surveys import design_options
 
 if TYPE_CHECKING:
-    from estimator.designs.survey import Request
+    from estimator.designs.analysis import Request
     from estimator.designs.table import Table
 
 
@@ -86,22 +86,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from estimator.designs.analysis import analyse
     from estimator.designs.document import ROW, document, rows
-    from estimator.designs.survey import analyse
     from estimator.designs.table import read
-    from sottovoce.surveys.printed import print_survey
+    from sottovoce.surveys.estimate_printed import print_analysis
 
     read_in = read(_text(args.file))
     request = _request(args, read_in)
-    survey = analyse(read_in, request)
+    analysis = analyse(read_in, request)
     if args.json:
-        print(json.dumps(document(survey, request), indent=2, allow_nan=False))
+        print(json.dumps(document(analysis, request), indent=2, allow_nan=False))
     elif args.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(ROW)
-        writer.writerows(rows(survey))
+        writer.writerows(rows(analysis))
     else:
-        print_survey(survey, request)
+        print_analysis(analysis, request)
     return 0
 
 
@@ -118,8 +118,8 @@ def _text(file: str) -> str:
 
 def _request(args: argparse.Namespace, read_in: "Table") -> "Request":
     """Return what is asked for: by the document, or by options; nothing by both."""
+    from estimator.designs.analysis import Request
     from estimator.designs.answers import Reading
-    from estimator.designs.survey import Request
     from estimator.errors import DocumentError
 
     given = design_options.given(args)

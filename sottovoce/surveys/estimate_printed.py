@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from math import exp
 from textwrap import fill
 
+from estimator.designs.analysis import Analysis, Request
 from estimator.designs.document import compared, epsilon_in_words, named
 from estimator.designs.linear import Ends, Figure
-from estimator.designs.survey import Request, Survey
 from sottovoce.table import percent, table
 
 _ALIKE = (
@@ -21,29 +21,33 @@ _HIGHER = (
 )
 
 
-def print_survey(survey: Survey, request: Request) -> None:
+def print_analysis(analysis: Analysis, request: Request) -> None:
     """Print design, epsilon, non-response, figures, and what they mean."""
-    print(named(survey.designs))
-    print(_wrapped(survey.designs[0].paper))
-    print(_wrapped(epsilon_in_words(survey)))
+    print(named(analysis.designs))
+    print(_wrapped(analysis.designs[0].paper))
+    print(_wrapped(epsilon_in_words(analysis)))
     print(
-        f"{survey.n} answers, {survey.blank} blank, {survey.refused} refused"
-        + (f"; weighted, worth {survey.effective:.1f} unweighted ones" if survey.effective else "")
+        f"{analysis.n} answers, {analysis.blank} blank, {analysis.refused} refused"
+        + (
+            f"; weighted, worth {analysis.effective:.1f} unweighted ones"
+            if analysis.effective
+            else ""
+        )
     )
-    if survey.blank or survey.refused:
+    if analysis.blank or analysis.refused:
         print("Blanks and refusals are not counted as no: whether they differ is not known.")
     print()
-    print(_figures(survey.figures, request, survey.population))
-    _print_words(survey.figures)
-    for ratio, (_, divisor) in survey.designs[0].ratios.items():
-        if ratio not in {figure.name for figure in survey.figures}:
+    print(_figures(analysis.figures, request, analysis.population))
+    _print_words(analysis.figures)
+    for ratio, (_, divisor) in analysis.designs[0].ratios.items():
+        if ratio not in {figure.name for figure in analysis.figures}:
             print(f"{ratio}: not told, for the {divisor} cannot be told from 0.")
-    if any(figure.standard_error == 0 for figure in survey.figures) and not _whole(survey):
+    if any(figure.standard_error == 0 for figure in analysis.figures) and not _whole(analysis):
         print(_wrapped(_ALIKE))
-    if survey.population is not None:
-        print(_wrapped(_of_population(survey, request)))
-    if survey.agreement:
-        own = survey.agreement
+    if analysis.population is not None:
+        print(_wrapped(_of_population(analysis, request)))
+    if analysis.agreement:
+        own = analysis.agreement
         told = (
             "contradict each other: the answers do not fit the design"
             if own.misfit
@@ -53,10 +57,10 @@ def print_survey(survey: Survey, request: Request) -> None:
             f"The {own.what} {told} (chi-square {own.chi_square:.2f}, {own.degrees} degrees of "
             f"freedom, p = {_p(own.p_value)})."
         )
-    if survey.groups:
-        _print_groups(survey, request)
-    if survey.fit:
-        _print_fit(survey, request)
+    if analysis.groups:
+        _print_groups(analysis, request)
+    if analysis.fit:
+        _print_fit(analysis, request)
 
 
 def _figures(figures: Sequence[Figure], request: Request, population: int | None) -> str:
@@ -84,19 +88,19 @@ def _figures(figures: Sequence[Figure], request: Request, population: int | None
     return table(header, lines)
 
 
-def _whole(survey: Survey) -> bool:
+def _whole(analysis: Analysis) -> bool:
     """Return whether everybody was asked."""
-    return survey.finite and survey.n == survey.population
+    return analysis.finite and analysis.n == analysis.population
 
 
-def _of_population(survey: Survey, request: Request) -> str:
+def _of_population(analysis: Analysis, request: Request) -> str:
     what = "Standard errors and normal intervals"
-    if not survey.finite:
-        return f"{what} are not corrected for a population of {survey.population}."
-    if len(survey.designs[0].samples) > 1:
+    if not analysis.finite:
+        return f"{what} are not corrected for a population of {analysis.population}."
+    if len(analysis.designs[0].samples) > 1:
         what += " of the share"
-    told = f"{what} are corrected for a population of {survey.population}"
-    if any(figure.interval for figure in survey.figures):
+    told = f"{what} are corrected for a population of {analysis.population}"
+    if any(figure.interval for figure in analysis.figures):
         kind = "Clopper-Pearson" if request.method == "clopper_pearson" else "Wilson"
         told += f"; {kind} intervals are not, and are a little too wide"
     return f"{told}."
@@ -122,9 +126,9 @@ def _print_words(figures: Sequence[Figure]) -> None:
             print(_wrapped(f"{figure.name}: {figure.verdict.words}"))
 
 
-def _print_groups(survey: Survey, request: Request) -> None:
-    print(f"\nby {survey.by}")
-    for group in survey.groups:
+def _print_groups(analysis: Analysis, request: Request) -> None:
+    print(f"\nby {analysis.by}")
+    for group in analysis.groups:
         print(f"\n{group.name}: {group.n} answers")
         print(_figures(group.figures, request, None))
         _print_words(group.figures)
@@ -135,29 +139,29 @@ def _print_groups(survey: Survey, request: Request) -> None:
             ("difference", "estimate", "std. error", f"{level} Wilson", f"{level} normal", "p"),
             [
                 [
-                    compared(survey, group, each),
+                    compared(analysis, group, each),
                     percent(each.estimate),
                     percent(each.standard_error),
                     _ends(each.interval),
                     _ends(each.normal),
                     _p(each.p_value),
                 ]
-                for group, each in survey.differences
+                for group, each in analysis.differences
             ],
         )
     )
-    if len(survey.groups) > 2:
+    if len(analysis.groups) > 2:
         print("Each is tested by itself: with many groups, some differ by chance.")
-        for test in survey.homogeneity:
-            of = f" ({test.name})" if len(survey.homogeneity) > 1 else ""
+        for test in analysis.homogeneity:
+            of = f" ({test.name})" if len(analysis.homogeneity) > 1 else ""
             print(
                 f"All alike{of}? chi-square {test.chi_square:.2f}, {test.degrees} degrees of "
                 f"freedom, p = {_p(test.p_value)}"
             )
 
 
-def _print_fit(survey: Survey, request: Request) -> None:
-    fit = survey.fit
+def _print_fit(analysis: Analysis, request: Request) -> None:
+    fit = analysis.fit
     if fit is None:
         return
     kind = "weighted log-pseudo-likelihood" if fit.weighted else "log-likelihood"

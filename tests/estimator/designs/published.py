@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from estimator.designs import Survey, analyse
+from estimator.designs import Analysis, analyse
+from estimator.designs.analysis import Request
 from estimator.designs.answers import Reading
 from estimator.designs.logistic import Fit, Term, fit, number
-from estimator.designs.survey import Request
 from estimator.designs.table import read
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ def rounded(value: float, printed: str) -> str:
     return f"{value:.{len(printed.partition('.')[2])}f}"
 
 
-def survey(entry: dict, divisor: str = "n-1", finite: bool = False) -> Survey:
+def survey(entry: dict, divisor: str = "n-1", finite: bool = False) -> Analysis:
     """Estimate a survey of `published.json`, by the way that files take."""
     table = read(json.dumps({"rows": entry["rows"]}))
     given = {key: value for key, value in entry["design"].items() if key != "name"}
