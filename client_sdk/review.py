@@ -101,6 +101,25 @@ def covering_changes(metric: Metric) -> int | None:
     return metric.blocks(metric.starts, metric.expires) * metric.change_charge
 
 
+def unusual_epsilon(metric: Metric, key: str) -> Iterator[Finding]:
+    """Yield a note if epsilon is not what is usual for the sensitivity.
+
+    Args:
+        metric: What is asked.
+        key: Of its table.
+    """
+    low, high = USUAL_EPSILON[metric.sensitivity]
+    if not low <= metric.epsilon <= high:
+        side = "above" if metric.epsilon > high else "below"
+        yield Finding(
+            "note",
+            "usual_epsilon",
+            f"{key}.epsilon",
+            f"{metric.epsilon} is {side} what is usual for sensitivity {metric.sensitivity}, "
+            f"{low} to {high}",
+        )
+
+
 def error_of_a_rare_value(metric: Metric, reports: float) -> float:
     """Return the standard error of a rare value's share at n reports.
 
@@ -206,16 +225,7 @@ def _of_wording(metric: Metric) -> Iterator[Finding]:
 
 
 def _of_privacy(metric: Metric) -> Iterator[Finding]:
-    low, high = USUAL_EPSILON[metric.sensitivity]
-    if not low <= metric.epsilon <= high:
-        side = "above" if metric.epsilon > high else "below"
-        yield Finding(
-            "note",
-            "usual_epsilon",
-            f"metrics.{metric.name}.epsilon",
-            f"{metric.epsilon} is {side} what is usual for sensitivity {metric.sensitivity}, "
-            f"{low} to {high}",
-        )
+    yield from unusual_epsilon(metric, f"metrics.{metric.name}")
     if metric.memoize is not None and metric.epoch != "once":
         yield Finding(
             "note",

@@ -10,7 +10,7 @@ from math import ceil
 
 from client_sdk.errors import ParameterError
 from client_sdk.mechanisms import Declared, Mechanism, build
-from client_sdk.review import LARGEST_ERROR, USUAL_EPSILON, Finding, error_of_a_rare_value
+from client_sdk.review import LARGEST_ERROR, Finding, error_of_a_rare_value, unusual_epsilon
 from client_sdk.survey.compiled import MANY_ANSWERS
 from client_sdk.survey.model import Question, Survey
 from client_sdk.survey.names import PREFER_NOT
@@ -68,17 +68,8 @@ def _of_survey(survey: Survey, today: date) -> Iterator[Finding]:
 
 
 def _of_privacy(question: Question) -> Iterator[Finding]:
-    metric, key = question.metric, f"questions.{question.name}"
-    low, high = USUAL_EPSILON[metric.sensitivity]
-    if not low <= metric.epsilon <= high:
-        side = "above" if metric.epsilon > high else "below"
-        yield Finding(
-            "note",
-            "usual_epsilon",
-            f"{key}.epsilon",
-            f"{metric.epsilon} is {side} what is usual for sensitivity {metric.sensitivity}, "
-            f"{low} to {high}",
-        )
+    key = f"questions.{question.name}"
+    yield from unusual_epsilon(question.metric, key)
     if question.answers[-1].name != PREFER_NOT:
         yield Finding(
             "note",
