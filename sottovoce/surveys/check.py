@@ -25,6 +25,7 @@ from client_sdk.survey import (
     sent_by_others,
 )
 from client_sdk.survey.review import review_survey
+from sottovoce.surveys.places import add_file_argument
 from sottovoce.table import table
 
 MANY = 1000
@@ -32,7 +33,7 @@ MANY = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("survey", metavar="FILE", help="the survey's file")
+    add_file_argument(parser)
     parser.add_argument("--strict", action="store_true", help="a note fails the check, too")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

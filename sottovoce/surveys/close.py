@@ -10,21 +10,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.surveys.places import require_asked
+from sottovoce.surveys.places import add_data_argument, add_file_argument, require_asked
 
 if TYPE_CHECKING:
     from estimator.publish import Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("survey", type=Path, metavar="FILE", help="file of the survey")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="directory of `sottovoce survey serve` or `sottovoce up`, running or not, instead of "
-        "the environment's store, keys and releases",
-    )
+    add_file_argument(parser)
+    add_data_argument(parser, ", instead of the environment's store, keys and releases")
     parser.add_argument(
         "--releases",
         type=Path,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from client_sdk.survey import Survey, load_survey
 from sottovoce.progress import Progress
+from sottovoce.surveys.places import add_data_argument, add_file_argument
 
 if TYPE_CHECKING:
     from sottovoce.connect import ServerSide
@@ -26,7 +27,7 @@ MOST = 1_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("survey", type=Path, metavar="SURVEY.toml", help="the survey's file")
+    add_file_argument(parser)
     act = parser.add_mutually_exclusive_group(required=True)
     act.add_argument("--count", type=int, metavar="N", help="make so many invitations")
     act.add_argument("--status", action="store_true", help="say how many were made and used")
@@ -43,12 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write the links there; the file must be new"
     )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="data directory of `sottovoce up`, instead of REDIS_URL and SOTTOVOCE_KEYS_FILE",
-    )
+    add_data_argument(parser, ", instead of REDIS_URL and SOTTOVOCE_KEYS_FILE")
 
 
 def run(args: argparse.Namespace) -> int:

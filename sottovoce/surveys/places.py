@@ -1,4 +1,4 @@
-"""Where the results of a survey are: options that `survey results` and `survey export` share."""
+"""Where a survey's file, data and results are: options that acts share."""
 
 import argparse
 import time
@@ -17,17 +17,31 @@ def data_beside(survey: Path) -> Path:
     return Path(f"{survey.stem}-data")
 
 
-def add_place_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where to look."""
-    parser.add_argument("survey", type=Path, metavar="SURVEY", help="file of the survey")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
+def add_file_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the survey's file."""
+    parser.add_argument("survey", type=Path, metavar="FILE", help="file of the survey")
+
+
+def add_data_argument(parser: argparse._ActionsContainer, told: str) -> None:
+    """Add the data directory.
+
+    Args:
+        parser: Of an act, or a group of its options.
+        told: What it is for there.
+    """
+    parser.add_argument(
         "--data",
         type=Path,
         metavar="DIR",
-        help="directory of `sottovoce survey serve` or `sottovoce up`, running or not; what may be "
-        "shown of an open survey is looked at anew",
+        help=f"directory of `sottovoce survey serve` or `sottovoce up`, running or not{told}",
     )
+
+
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where results are."""
+    add_file_argument(parser)
+    where = parser.add_mutually_exclusive_group()
+    add_data_argument(where, "; what may be shown of an open survey is looked at anew")
     where.add_argument(
         "--releases",
         type=Path,
