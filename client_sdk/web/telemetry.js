@@ -5,15 +5,15 @@
  */
 
 import { deliver, sayFarewell } from "./delivery.js";
+import { deviceOf } from "./device.js";
 import { dayOf, epochOf } from "./epochs.js";
 import { spent } from "./ledger.js";
-import { VERSION, eraseHere, newLife, optOut, queued } from "./life.js";
+import { eraseHere, optOut, queued } from "./life.js";
 import { read } from "./project.js";
+import { reception } from "./reception.js";
 import { store } from "./recorder.js";
 import { somethingWaits } from "./schedule.js";
-import { withState } from "./storage.js";
 
-/** @typedef {import("./types.js").Declared} Declared */
 /** @typedef {import("./types.js").Home} Home */
 /** @typedef {import("./types.js").Kept} Kept */
 /** @typedef {import("./types.js").Project} Project */
@@ -51,8 +51,8 @@ export function start(options, world = {}) {
   const { navigator = globalThis.navigator, document = globalThis.document } = world;
   const { fetch = globalThis.fetch, now = () => Date.now() / 1000 } = world;
   const { respectEnvironment = true, uploadWithinSeconds: within = 3600 } = options;
-  const [dropped, refused, latest] = [new Map(), new Map(), new Map()];
-  let [off, failed, seen, loaded] = ["", "", false, false];
+  const [dropped, refused] = [new Map(), new Map()];
+  let [off, failed, loaded] = ["", "", false];
   /** @type {{ name: string, value: any, seconds: number }[]} */
   let pending = [];
   /** @type {Promise<unknown>} */
@@ -61,8 +61,6 @@ export function start(options, world = {}) {
   let loading;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
-  /** @type {number | undefined} Withdrawals of consent before this page was told of it. */
-  let agreed;
 
   const fetched = async () => {
     const { definitions, url = "" } = options;
@@ -71,35 +69,10 @@ export function start(options, world = {}) {
     return project;
   };
   const project = () => (loading ??= fetched());
-
-  /** @type {<T>(act: (state: import("./types.js").State) => Promise<T>, of?: string) => Promise<T>} */
-  const holding = async (act, of = "") =>
-    withState(`telemetry.${(await project()).project}${of}`, act, world);
-
-  /** @type {(state: import("./types.js").State) => Promise<Kept | undefined>} */
-  const keptIn = async (state) => {
-    const kept = await state.get("device");
-    if (kept && kept.version !== VERSION) throw new Error("the state is of another version");
-    const { withdrawals = 0 } = kept ?? {};
-    const told = (agreed = agreed ?? withdrawals);
-    if (withdrawals > told) off ||= "withdrawn in another tab";
-    return kept;
-  };
-  const look = () => holding(keptIn);
-
-  /** @type {<T>(act: (kept: Kept) => T | Promise<T>, begin?: boolean) => Promise<T | undefined>} */
-  const change = (act, begin = false) =>
-    holding(async (state) => {
-      let kept = await keptIn(state);
-      // What this page has charged before was lost: nothing more comes from it.
-      if (!kept && seen) throw new Error("the state was lost");
-      if (!kept && !begin) return undefined;
-      kept ??= newLife();
-      const result = await act(kept);
-      await state.put({ device: kept });
-      seen = true;
-      return result;
-    });
+  const reasonNotTo = reception();
+  const { holding, look, change, agree } = deviceOf(project, world, () => {
+    off ||= "withdrawn in another tab";
+  });
 
   /** @type {Home} */
   const home = {
@@ -146,26 +119,6 @@ export function start(options, world = {}) {
     }
   };
 
-  /**
-   * Why a value goes no further; the first one of an epoch counts.
-   *
-   * @type {(metric: Declared | undefined, value: any, today: number) => string | undefined}
-   */
-  const objected = (metric, value, today) => {
-    if (!metric) return "unknown_metric";
-    try {
-      metric.randomizer.encode(value);
-    } catch {
-      return "wrong_type";
-    }
-    if (today < metric.starts) return "not_started";
-    if (today >= metric.expires) return "expired";
-    const epoch = epochOf(metric.epoch, today);
-    if (latest.get(metric.name) === epoch) return "already_reported";
-    latest.set(metric.name, epoch);
-    return undefined;
-  };
-
   const storePending = async () => {
     if (!pending.length) return;
     const whole = await project();
@@ -173,7 +126,7 @@ export function start(options, world = {}) {
     const accepted = [];
     for (const { name, value, seconds } of pending.splice(0)) {
       const [metric, today] = [whole.metrics.get(name), dayOf(seconds)];
-      const reason = objected(metric, value, today);
+      const reason = reasonNotTo(metric, value, today);
       if (reason) count(dropped, reason);
       else if (metric) accepted.push({ metric, epoch: epochOf(metric.epoch, today), value });
     }
@@ -199,7 +152,7 @@ export function start(options, world = {}) {
   /** @param {boolean} wanted */
   const consent = (wanted) => {
     const wish = respectEnvironment && objection(navigator ?? {});
-    agreed = undefined;
+    agree();
     off = wanted ? (wish ? `${wish} is set` : "") : "not enabled by the app";
   };
 
