@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 from datetime import date
 from pathlib import Path
 
@@ -17,13 +16,7 @@ from client_sdk.report import MAX_BATCH_BYTES, MAX_BATCH_REPORTS
 from client_sdk.web_definition import MECHANISMS
 from sottovoce.__main__ import main
 from sottovoce.system import free_port, running
-from tests.client_sdk.test_web_module import (
-    WEB,
-    bytes_with_comments,
-    bytes_without_comments,
-    loaded_with,
-    nodes,
-)
+from tests.javascript import WEB, bytes_with_comments, bytes_without_comments, loaded_with, node
 
 PAGE = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
 WEB_TESTS = Path(__file__).parent / "web"
@@ -68,11 +61,7 @@ def block(language: str) -> str:
 
 def ran(page: Path) -> list[str]:
     """Return the lines that run.js prints."""
-    answer = subprocess.run(
-        [nodes()[0], "run.js"], cwd=page, capture_output=True, text=True, check=False
-    )
-    assert answer.returncode == 0, answer.stderr
-    return answer.stdout.splitlines()
+    return node("run.js", cwd=page).splitlines()
 
 
 def made_page(text: str) -> Path:

@@ -1,7 +1,6 @@
 """The browser's modules against a real server: an invitation becomes a counted report."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from client_sdk.epochs import day_of
 from tests.aggregator.respondents import Hall
-from tests.client_sdk.test_web_module import WEB, nodes
+from tests.javascript import WEB, node
 
 RUN = """
 import { readFileSync } from "node:fs";
@@ -52,11 +51,7 @@ def test_a_browser_that_comes_twice_with_one_invitation_is_counted_once(
     }
     (tmp_path / "told.json").write_text(json.dumps(told))
     (tmp_path / "run.mjs").write_text(RUN.replace("WEB", WEB.as_posix()))
-    answer = subprocess.run(
-        [nodes()[0], "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert answer.returncode == 0, answer.stderr
-    assert json.loads(answer.stdout) == {
+    assert json.loads(node("run.mjs", cwd=tmp_path)) == {
         "verdict": "accepted",
         "reports": ["accepted"],
         "refused": "invitation_used",

@@ -25,7 +25,7 @@ from aggregator.survey.endings import Endings
 from aggregator.survey.modules import File, loaded_by, served_files
 from client_sdk.survey import Survey, interface_of, loads_survey, page_document
 from tests.aggregator.conftest import NOW, World
-from tests.client_sdk.test_web_module import TSC, code_of, run
+from tests.javascript import TSC, code_of, run
 from tests.registries import Date
 from tests.surveys import question, survey, toml
 

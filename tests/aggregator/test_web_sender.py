@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -14,7 +13,7 @@ import redis
 from aggregator.problems import RETRY_AFTER_SECONDS
 from client_sdk.web_definition import definition
 from tests.aggregator.conftest import Gunicorn, World
-from tests.client_sdk.test_web_module import WEB, nodes
+from tests.javascript import WEB, node
 
 YEAR = date.today().year
 REGISTRY = "".join(
@@ -135,11 +134,7 @@ def act(survey: World, tmp_path: Path) -> Act:
             "act": name,
             "kept": kept,
         }
-        answer = subprocess.run(
-            [nodes()[0], script, json.dumps(told)], capture_output=True, text=True, timeout=60
-        )
-        assert answer.returncode == 0, answer.stderr
-        return json.loads(answer.stdout)
+        return json.loads(node(script, json.dumps(told)))
 
     return run
 

@@ -6,8 +6,6 @@ The attacker knows the survey, its exact odds, and where it says so everybody's 
 import json
 import math
 import random
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -26,7 +24,7 @@ from client_sdk.survey import Survey, load_survey, page_document
 from estimator.debias import Channel
 from tests.aggregator.conftest import World, world
 from tests.aggregator.respondents import Blinding, Hall
-from tests.client_sdk.test_web_module import WEB, nodes
+from tests.javascript import WEB, laid_out, node
 
 __all__ = ["world"]
 
@@ -37,14 +35,6 @@ FALSE_ALARM = 1e-6
 PEOPLE = 20
 
 
-def laid_out(folder: Path) -> str:
-    """Put the page's modules where they find each other; URL of the folder."""
-    shutil.copytree(ROOT / "aggregator" / "survey" / "static", folder / "survey")
-    shutil.copytree(ROOT / "client_sdk" / "web", folder / "sottovoce")
-    (folder / "package.json").write_text('{"type": "module"}')
-    return folder.as_uri()
-
-
 @pytest.fixture
 def tried(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     """Let respondents with some answers try so often: what tests/web/rerolls.js says of each."""
@@ -52,16 +42,8 @@ def tried(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
 
     def run(survey: Survey, answers: Sequence[Sequence[int]], tries: int) -> list[dict[str, Any]]:
         told = {"site": site, "document": page_document(survey, "en"), "tries": tries}
-        answer = subprocess.run(
-            [nodes()[0], PROGRAM],
-            input=json.dumps(told | {"answers": answers}),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert answer.returncode == 0, answer.stderr
-        found: list[dict[str, Any]] = json.loads(answer.stdout)["respondents"]
+        answer = node(PROGRAM, told=told | {"answers": answers})
+        found: list[dict[str, Any]] = json.loads(answer)["respondents"]
         return found
 
     return run
@@ -287,15 +269,9 @@ def test_a_key_that_was_made_to_leak_tells_no_invitations_apart(note: Any) -> No
         if math.gcd(drawn.mask, leaking.modulus) == 1:  # or its page finds no inverse
             seen.append(classes(drawn.number))
             shown.append(classes(drawn.encoded))
-    answer = subprocess.run(
-        [nodes()[0], "--input-type=module", "-e", BLINDED.format(web=WEB.as_uri()), "-"],
-        input=json.dumps([f"{n:x}" for n in (leaking.modulus, good.public_numbers.n)]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr
-    refused, taken = json.loads(answer.stdout)
+    program = BLINDED.format(web=WEB.as_uri())
+    moduli = [f"{n:x}" for n in (leaking.modulus, good.public_numbers.n)]
+    refused, taken = json.loads(node("--input-type=module", "-e", program, "-", told=moduli))
     note(
         f"a key that leaks (pairs of {PEOPLE} invitations and admissions in the mean, 1 by chance)",
         bound=0,

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, Response, send_from_directory
+from flask import Flask
 from playwright.sync_api import Browser, BrowserContext, Page, Request
 
 from client_sdk import loads
 from client_sdk.epochs import day_of
 from client_sdk.web_definition import definitions
 from tests.aggregator.conftest import World, make_world
-from tests.browser.test_web_module import POLICY, WEB
+from tests.browser.modules import page_of
 from tests.browser.visits import wait_until
 
 pytestmark = pytest.mark.slow
@@ -63,10 +63,6 @@ owners = ["ui@example.org"]
 starts = {starts}
 expires = {expires}
 """
-HTML = (
-    '<!doctype html><html lang="en"><head><title>An app</title><link rel="icon" href="data:,">'
-    '<script type="module" src="/app.js"></script></head><body></body></html>'
-)
 SCRIPT = """
 import { start } from "./web/telemetry.js";
 const { options } = await (await fetch("/options.json")).json();
@@ -142,13 +138,8 @@ def app(redis_url: str, tmp_path: Path, site: Callable[[Flask], str]) -> Iterato
     world = make_world(redis_url, tmp_path, REGISTRY.format(**dates))
     options: dict[str, Any] = {"writeKey": world.keys.write_key}
     told = definitions(loads(REGISTRY.format(**dates)))
-    page = Flask(__name__)
-    policy = {"Content-Security-Policy": POLICY.replace("connect-src 'self'", "connect-src *")}
-    page.add_url_rule("/", "page", lambda: Response(HTML, headers=policy))
-    page.add_url_rule("/app.js", "app", lambda: Response(SCRIPT, mimetype="text/javascript"))
-    page.add_url_rule("/web/<name>", "web", lambda name: send_from_directory(WEB, name))
-    page.add_url_rule("/metrics.json", "metrics", lambda: told)
-    page.add_url_rule("/options.json", "options", lambda: {"options": options})
+    documents = {"/metrics.json": lambda: told, "/options.json": lambda: {"options": options}}
+    page = page_of(SCRIPT, documents, lambda: "*")
     url = site(page)
     options["endpoint"] = site(
         world.app_with(

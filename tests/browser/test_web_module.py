@@ -1,29 +1,20 @@
 """The browser module in a real Chromium, under the strictest policy that lets a script run."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flask import Flask, Response, send_file, send_from_directory
+from flask import Flask
 
 from tests.browser.checks import assert_sound
+from tests.browser.modules import page_of
 from tests.browser.visits import Open, wait_until
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-WEB = ROOT / "client_sdk" / "web"
 VECTORS = ROOT / "tests" / "client_sdk" / "web_vectors.json"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'"
-)
-HTML = (
-    '<!doctype html><html lang="en"><head><title>A page</title><link rel="icon" href="data:,">'
-    '<script type="module" src="/run.js"></script></head>'
-    "<body><main><h1>A page</h1><p id='equal'></p><p id='drawn'></p></main></body></html>"
-)
 SCRIPT = """
 import { coinOf, load, newSecret } from "./web/sottovoce.js";
 
@@ -55,24 +46,7 @@ document.querySelector("#equal").textContent = equal;
 def test_chromium_makes_the_same_reports_under_a_strict_policy(
     site: Callable[[Flask], str], visit: Open
 ) -> None:
-    app = Flask(__name__)
-
-    @app.get("/")
-    def page() -> Response:
-        return Response(HTML, headers={"Content-Security-Policy": POLICY})
-
-    @app.get("/run.js")
-    def script() -> Response:
-        return Response(SCRIPT, mimetype="text/javascript")
-
-    @app.get("/web/<name>")
-    def module(name: str) -> Response:
-        return send_from_directory(WEB, name)
-
-    @app.get("/vectors.json")
-    def vectors() -> Response:
-        return send_file(VECTORS)
-
+    app = page_of(SCRIPT, {"/vectors.json": lambda: json.loads(VECTORS.read_text())})
     seen = visit(site(app))
     wait_until(seen.page, "document.querySelector('#equal').textContent !== ''")
     text = VECTORS.read_text()

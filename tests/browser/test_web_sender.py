@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, Response, send_from_directory
+from flask import Flask
 
 from aggregator.enrolment.limits import EnrolmentLimits
 from client_sdk.web_definition import definition
 from tests.aggregator.conftest import make_world
 from tests.aggregator.test_web_sender import REGISTRY
-from tests.browser.test_web_module import HTML, POLICY, WEB
+from tests.browser.modules import page_of
 from tests.browser.visits import Open, Visit
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,10 @@ def test_a_page_of_another_origin_sends_only_where_it_is_named(
         "writeKey": world.keys.write_key,
         "stated": definition(world.metric("ever_late")),
     }
-    named, other = site(page_of(told)), site(page_of(told))
+    named, other = (
+        site(page_of(SCRIPT, {"/page.json": lambda: told}, lambda: told["server"]))
+        for _ in range(2)
+    )
     told["server"] = site(
         world.app_with(
             clock=time.time,
@@ -81,29 +84,6 @@ def test_a_page_of_another_origin_sends_only_where_it_is_named(
         "/v1/reports",
     }
     world.store.close()
-
-
-def page_of(told: dict[str, Any]) -> Flask:
-    app = Flask(__name__)
-
-    @app.get("/")
-    def page() -> Response:
-        policy = POLICY.replace("connect-src 'self'", f"connect-src 'self' {told['server']}")
-        return Response(HTML, headers={"Content-Security-Policy": policy})
-
-    @app.get("/run.js")
-    def script() -> Response:
-        return Response(SCRIPT, mimetype="text/javascript")
-
-    @app.get("/web/<name>")
-    def module(name: str) -> Response:
-        return send_from_directory(WEB, name)
-
-    @app.get("/page.json")
-    def what_it_needs() -> dict[str, Any]:
-        return told
-
-    return app
 
 
 def answers_of(seen: Visit) -> Any:

@@ -1,7 +1,6 @@
 """The browser module's own chance, run by node: responses come as often as the channel says."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
@@ -16,8 +15,8 @@ from client_sdk.mechanisms import Mechanism, build
 from client_sdk.mechanisms.rappor import Rappor
 from client_sdk.metric import Metric
 from client_sdk.web_definition import MECHANISMS, definition
-from tests.client_sdk.test_web_module import nodes
 from tests.client_sdk.web_vectors import answer_of, metric_of
+from tests.javascript import node
 
 LAWS = Path(__file__).parents[1] / "web" / "laws.js"
 DRAWS = 12_000
@@ -88,16 +87,7 @@ def drawn(metrics: dict[str, Metric], spoil: float = 0) -> dict[str, list[dict[s
         for name, metric in metrics.items()
         for value in ASKED[name][1]
     ]
-    answer = subprocess.run(
-        [nodes()[0], LAWS],
-        input=json.dumps({"asked": asked, "spoil": spoil}),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr
-    counts = iter(json.loads(answer.stdout))
+    counts = iter(json.loads(node(LAWS, told={"asked": asked, "spoil": spoil})))
     return {name: [next(counts), next(counts)] for name in metrics}
 
 

@@ -1,18 +1,14 @@
 """The browser module, run by node: what Python says of it, and what it must never contain."""
 
-import gzip
 import json
 import re
 import shutil
-import subprocess
-from collections.abc import Iterable
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright._impl._driver import compute_driver_executable
 
 from client_sdk import loads
 from client_sdk.errors import ParameterError
@@ -23,9 +19,19 @@ from client_sdk.web_definition import MECHANISMS, definition, definitions
 from tests.client_sdk import web_lives
 from tests.client_sdk.conftest import HEAD, HOME_PAGE, THEME
 from tests.client_sdk.web_vectors import document, mechanisms, metric_of, written
+from tests.javascript import (
+    ROOT,
+    TSC,
+    WEB,
+    bytes_with_comments,
+    bytes_without_comments,
+    code_of,
+    imported,
+    loaded_with,
+    nodes,
+    run,
+)
 
-ROOT = Path(__file__).parents[2]
-WEB = ROOT / "client_sdk" / "web"
 MODULES = sorted(WEB.glob("*.js"))
 VECTORS = Path(__file__).with_name("web_vectors.json")
 TESTS = sorted((ROOT / "tests" / "web").glob("*.test.js"))
@@ -48,34 +54,12 @@ MAY = {
     "telemetry.js": {"fetch", "document", "navigator", "Date"},
 }
 """What single modules are for."""
-TSC = (
-    "tsc --noEmit --allowJs --checkJs --strict --noUnusedLocals --noImplicitReturns --target es2022"
-)
-TSC += " --module node16 --lib es2022,dom"
 AGREE = """
 import * as {name} from "./code/{name}.js";
 import * as {name}Told from "./told/{name}.js";
 export const {name}All: typeof {name}Told = {name};
 export const {name}NoMore: typeof {name} = {name}Told;
 """
-
-
-def nodes() -> list[str]:
-    """The machine's node if it has one, and that which playwright's wheel brings."""
-    bundled = compute_driver_executable()[0]
-    return [*filter(None, [shutil.which("node")]), str(bundled)]
-
-
-def run(command: list[str], cwd: Path = ROOT) -> str:
-    """Return what a program prints; that it succeeds is claimed."""
-    answer = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer.stdout
-
-
-def code_of(path: Path) -> str:
-    """Return a module's text without its comments."""
-    return re.sub(r"//.*", "", re.sub(r"/\*\*.*?\*/", "", path.read_text(), flags=re.DOTALL))
 
 
 def test_the_vectors_are_what_python_makes_today() -> None:
@@ -106,33 +90,6 @@ def test_the_module_makes_the_same_bytes_and_refuses_what_it_must(node: str) -> 
         "answers": sum(len(case["answers"]) for case in vectors["batches"]),
     }
     assert re.search(r"^# skipped 0$", output, re.MULTILINE)
-
-
-def imported(path: Path) -> list[str]:
-    """Return what a module names where it imports."""
-    return re.findall(r"""(?:from|import)\s*\(?["']([^"']+)["']""", code_of(path))
-
-
-def loaded_with(name: str) -> set[str]:
-    """Return the names of the files that a browser loads for a module."""
-    found: set[str] = set()
-    waiting = {name}
-    while waiting:
-        found |= waiting
-        waiting = {each.removeprefix("./") for one in waiting for each in imported(WEB / one)}
-        waiting -= found
-    return found
-
-
-def bytes_without_comments(names: Iterable[str]) -> int:
-    """Return what modules take together by gzip, without comments and indents."""
-    code = "".join(code_of(WEB / name) for name in sorted(names))
-    return len(gzip.compress(re.sub(r"\n\s*", "\n", code).encode(), 9))
-
-
-def bytes_with_comments(names: Iterable[str]) -> int:
-    """Return what modules take together by gzip, as they are."""
-    return len(gzip.compress(b"".join((WEB / name).read_bytes() for name in sorted(names)), 9))
 
 
 def test_the_randomizers_are_small_with_all_their_comments() -> None:

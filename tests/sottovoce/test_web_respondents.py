@@ -8,8 +8,6 @@ server and a right browser fail here is summed over that law, without approximat
 
 import json
 import re
-import shutil
-import subprocess
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -37,7 +35,7 @@ from estimator.releases.release import Release
 from estimator.source import StoreSource
 from estimator.uncertainty import simultaneous_interval, variance_reporters
 from sottovoce.system import free_port, running
-from tests.client_sdk.test_web_module import nodes
+from tests.javascript import laid_out, node
 from tests.surveys import question, toml
 
 ROOT = Path(__file__).parents[2]
@@ -140,27 +138,10 @@ def crowd(survey: Survey) -> list[Asked]:
     return found
 
 
-def laid_out(folder: Path) -> str:
-    """Put the browser's modules where pages find each other's; URL of the folder."""
-    shutil.copytree(ROOT / "aggregator" / "survey" / "static", folder / "survey")
-    shutil.copytree(ROOT / "client_sdk" / "web", folder / "sottovoce")
-    (folder / "package.json").write_text('{"type": "module"}')
-    return folder.as_uri()
-
-
 def respond(**told: Any) -> Any:
     """Let respondents answer: what each sent, and what each was told."""
     told = {"again": [], "twice": [], **told}
-    answer = subprocess.run(
-        [nodes()[0], PROGRAM],
-        input=json.dumps(told),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr
-    return json.loads(answer.stdout)["respondents"]
+    return json.loads(node(PROGRAM, told=told))["respondents"]
 
 
 @dataclass(frozen=True)
