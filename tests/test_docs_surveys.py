@@ -275,9 +275,9 @@ def test_what_makes_another_version_of_a_question_does(change: str) -> None:
 
 
 def test_the_figures_on_keys_and_limits_are_those_of_the_code() -> None:
-    admission = (ROOT / "client_sdk" / "web" / "admission.js").read_text()
-    ((least_bits, most_bits),) = re.findall(r"MOST_BITS\] = \[(\d+), (\d+)\]", admission)
-    (power,) = re.findall(r"SMALL = 1n << (\d+)n", admission)
+    code = (ROOT / "client_sdk" / "web" / "blind_signatures.js").read_text()
+    ((least_bits, most_bits),) = re.findall(r"MOST_BITS\] = \[(\d+), (\d+)\]", code)
+    (power,) = re.findall(r"SMALL = 1n << (\d+)n", code)
     assert f"of {least_bits} to {most_bits} bits with the exponent {EXPONENT}." in PAGE
     assert f"refuses one with a factor below {2 ** int(power):,}." in PAGE
     # So many primes can a modulus have that are no smaller, and each divides 1 number in itself.

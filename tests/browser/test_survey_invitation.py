@@ -13,7 +13,7 @@ from tests.aggregator.respondents import Hall
 from tests.browser.checks import assert_sound
 from tests.browser.respondents import Respondent, body_of, failing_once
 from tests.browser.serving import Gate, busy, forged
-from tests.browser.visits import Open
+from tests.browser.visits import Open, Visit
 
 pytestmark = pytest.mark.slow
 __all__ = ["world"]
@@ -43,6 +43,19 @@ def address(gate: Gate, site: Site) -> str:
 
 def sent_by(somebody: Respondent) -> list[str]:
     return [request.url.rpartition("/v1/")[2] for request in somebody.posts]
+
+
+def losing_one_answer(seen: Visit, path: str) -> list[Request]:
+    """Lose the answer to the first request of a path, on which the server acts; note them all."""
+    tries: list[Request] = []
+
+    def answer_lost(route: Route) -> None:
+        if not tries:
+            route.fetch()
+        failing_once(route, tries)
+
+    seen.page.route(f"**/v1/{path}", answer_lost)
+    return tries
 
 
 def test_one_link_is_one_answer(address: str, hall: Hall, visit: Open) -> None:
@@ -77,14 +90,7 @@ def test_another_link_takes_over_and_shows_nothing_of_the_first(
 ) -> None:
     seen = visit(hall.link(address, hall.tokens[0]))
     somebody = Respondent.at(seen, hall.survey)
-    tries: list[Request] = []
-
-    def answer_lost(route: Route) -> None:
-        if not tries:
-            route.fetch()
-        failing_once(route, tries)
-
-    seen.page.route(f"**/v1/{SENT[0]}", answer_lost)
+    tries = losing_one_answer(seen, SENT[0])
     somebody.answer_all(1)
     somebody.press("send")
     somebody.sees("waiting_title")
@@ -104,15 +110,7 @@ def test_whatever_is_lost_on_the_way_the_invitation_is_not(
 ) -> None:
     seen = visit(hall.link(address, hall.tokens[0]))
     somebody = Respondent.at(seen, hall.survey)
-    tries: list[Request] = []
-
-    def answer_lost(route: Route) -> None:
-        """The server acts, and its answer does not come."""
-        if not tries:
-            route.fetch()
-        failing_once(route, tries)
-
-    seen.page.route(f"**/v1/{lost}", answer_lost)
+    tries = losing_one_answer(seen, lost)
     somebody.answer_all(1)
     somebody.press("send")
     somebody.sees("waiting_title")

@@ -252,7 +252,7 @@ def test_figures_are_written_as_the_language_does_in_the_digits_of_its_texts(
 ) -> None:
     text = EXAMPLE.replace("starts = 2026-12-01", "starts = 2026-11-01")
     example = loads_survey(text.replace("epsilon = 2.0", "epsilon = 1.5"))
-    seen = visit(f"{site(app_of(world, example))}/s/habits?language={language}")
+    seen = visit(f"{site(world.app_with(surveys=[example]))}/s/habits?language={language}")
     figures = seen.page.locator(".figures dd")
     expect(figures).to_have_count(3)
     questions, last_day, epsilon = figures.all_inner_texts()
@@ -264,7 +264,7 @@ def test_figures_are_written_as_the_language_does_in_the_digits_of_its_texts(
 def test_the_receipt_breaks_no_name_on_a_phone(world: World, site: Site, visit: Open) -> None:
     example = loads_survey(EXAMPLE.replace("starts = 2026-12-01", "starts = 2026-11-01"))
     world.catalogue.register(example.registry_text)
-    seen = visit(f"{site(app_of(world, example))}/s/habits?language=en", width=390)
+    seen = visit(f"{site(world.app_with(surveys=[example]))}/s/habits?language=en", width=390)
     somebody = Respondent.at(seen, example)
     somebody.answer_all(0, 0, 0)
     assert len(somebody.receipt()) == 3
