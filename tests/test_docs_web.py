@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from client_sdk import load
 from client_sdk.report import MAX_BATCH_BYTES, MAX_BATCH_REPORTS
 from client_sdk.web_definition import MECHANISMS
 from sottovoce.__main__ import main
-from sottovoce.system import free_port, running
+from sottovoce.system import System, free_port, running
 from tests.javascript import WEB, bytes_with_comments, bytes_without_comments, loaded_with, node
 
 PAGE = (Path(__file__).parent.parent / "docs" / "web.md").read_text()
+ORIGIN = "https://app.example.org"
 WEB_TESTS = Path(__file__).parent / "web"
 RUN = """
 import { readFileSync } from "node:fs";
@@ -87,46 +89,51 @@ def test_the_snippets_of_the_page_draw_a_report(
     assert text in texts
 
 
-def test_the_snippets_of_the_page_send_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, str]]:
+    """All of it, and its metrics.toml: the page's, in these years."""
     year = date.today().year
     text = block("toml").replace("2026-12-01", f"{year}-01-01")
     text = text.replace("2027-03-01", f"{year + 1}-12-31")
-    origin = "https://app.example.org"
-    settings = ServerSettings(port=free_port(), workers=1, web_origins=(origin,))
-    with running(text, tmp_path / "data", settings=settings, with_schedule=False) as system:
-        asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-        leave = requests.options(f"{system.endpoint}/v1/reports", headers=asked, timeout=30)
-        assert leave.headers["Access-Control-Allow-Origin"] == origin
-        page = made_page(text)
-        sending = blocks("js")[1].replace("https://telemetry.example.org", system.endpoint)
-        sending = sending.replace("the project's write key", system.write_key)
-        (page / "sending.js").write_text(sending)
-        (page / "run.js").write_text(f"const real = fetch;{RUN}globalThis.fetch = real;{SEND}")
-        _, *told = map(json.loads, ran(page))
+    data = tmp_path_factory.mktemp("web") / "data"
+    settings = ServerSettings(port=free_port(), workers=1, web_origins=(ORIGIN,))
+    with running(text, data, settings=settings, with_schedule=False) as system:
+        yield system, text
+
+
+def aimed(snippet: str, system: System) -> str:
+    """Return a snippet with the server and the key of a system."""
+    snippet = snippet.replace("https://telemetry.example.org", system.endpoint)
+    return snippet.replace("the project's write key", system.write_key)
+
+
+def test_the_snippets_of_the_page_send_the_report(
+    server: tuple[System, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    system, text = server
+    asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
+    leave = requests.options(f"{system.endpoint}/v1/reports", headers=asked, timeout=30)
+    assert leave.headers["Access-Control-Allow-Origin"] == ORIGIN
+    page = made_page(text)
+    (page / "sending.js").write_text(aimed(blocks("js")[1], system))
+    (page / "run.js").write_text(f"const real = fetch;{RUN}globalThis.fetch = real;{SEND}")
+    _, *told = map(json.loads, ran(page))
     assert told == [[["accepted"], []], [None, [3600]]]
 
 
 def test_the_snippets_of_the_page_report_as_an_app(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: tuple[System, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    year = date.today().year
-    text = block("toml").replace("2026-12-01", f"{year}-01-01")
-    text = text.replace("2027-03-01", f"{year + 1}-12-31")
-    settings = ServerSettings(port=free_port(), workers=1)
-    with running(text, tmp_path / "data", settings=settings, with_schedule=False) as system:
-        page = made_page(text)
-        (command,) = block("sh").splitlines()
-        assert main(shlex.split(command)[1:]) == 0
-        app = blocks("js")[2].replace("https://telemetry.example.org", system.endpoint)
-        app = app.replace("the project's write key", system.write_key)
-        (page / "app.js").write_text(app)
-        shutil.copy(WEB_TESTS / "machine.js", page)
-        (page / "run.js").write_text(APP)
-        told = json.loads(ran(page)[0])
+    system, text = server
+    page = made_page(text)
+    (command,) = block("sh").splitlines()
+    assert main(shlex.split(command)[1:]) == 0
+    (page / "app.js").write_text(aimed(blocks("js")[2], system))
+    shutil.copy(WEB_TESTS / "machine.js", page)
+    (page / "run.js").write_text(APP)
+    told = json.loads(ran(page)[0])
     (waiting,) = told["preview"]["waiting"]
     assert json.loads(waiting)["metric"] == "ever_late"
     assert {name: told[name] for name in ("sent", "summary", "spent", "left", "dropped")} == {
