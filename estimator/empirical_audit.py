@@ -188,17 +188,21 @@ def _learned(a: NDArray[np.int64], b: NDArray[np.int64]) -> Callable[[NDArray[np
 
 
 def _best_event(a: Floats, b: Floats, confidence: float) -> _Event:
-    """Return the threshold event that twice as many scores like these would prove most by."""
+    """Return the threshold event that these scores prove most by.
+
+    They are half as many as will test it. What so many would prove by a rare event is overrated:
+    of hundreds of thresholds the luckiest is chosen.
+    """
     thresholds = np.unique(np.concatenate([a, b]))
     if len(thresholds) > _MOST_THRESHOLDS:
         places = np.linspace(0, len(thresholds) - 1, _MOST_THRESHOLDS).round().astype(np.int64)
         thresholds = thresholds[places]
     sorted_a, sorted_b = np.sort(a), np.sort(b)
     below = [np.searchsorted(s, thresholds, side="left") for s in (sorted_a, sorted_b)]
-    at_least = [2 * (len(a) - count) for count in below]
-    at_most = [2 * np.searchsorted(s, thresholds, side="right") for s in (sorted_a, sorted_b)]
-    for_a = _log_ratio_bound(at_least[0], at_least[1], 2 * len(a), confidence)
-    for_b = _log_ratio_bound(at_most[1], at_most[0], 2 * len(a), confidence)
+    at_least = [len(a) - count for count in below]
+    at_most = [np.searchsorted(s, thresholds, side="right") for s in (sorted_a, sorted_b)]
+    for_a = _log_ratio_bound(at_least[0], at_least[1], len(a), confidence)
+    for_b = _log_ratio_bound(at_most[1], at_most[0], len(a), confidence)
     i, j = int(np.argmax(for_a)), int(np.argmax(for_b))
     if for_a[i] >= for_b[j]:
         return _Event("a", float(thresholds[i]), float(for_a[i]))

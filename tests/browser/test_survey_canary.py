@@ -173,8 +173,10 @@ def kept(place: str, text: str) -> object:
     if place == "IndexedDB":
         return None
     if place == "entries of performance":
-        # When it was painted first, and whether by now, is the machine's matter.
-        return sorted(name for name in json.loads(text) if name.startswith("http"))
+        # When it was painted, when the icon came, and whether a module that was fetched ahead is
+        # told once or twice, is the machine's matter.
+        names = {name for name in json.loads(text) if name.startswith("http")}
+        return sorted(name for name in names if not name.endswith(".svg"))
     return re.sub(r'"load":[\d.]+', '"load":0', text)
 
 
