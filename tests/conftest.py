@@ -1,5 +1,6 @@
 """Fixtures that several suites share: one real store for the whole run."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -23,3 +24,14 @@ def redis_url(valkey: EmbeddedServer) -> str:
         client.flushall()
         client.config_set("maxmemory", "1gb")  # tests of a full store leave another
     return valkey.url
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage is collected while a test nests as deep as Python lets it.
+
+    What is called at a collection (hypothesis measures them) would fail there, by chance.
+    """
+    gc.disable()
+    yield
+    gc.enable()

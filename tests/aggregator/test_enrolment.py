@@ -38,6 +38,7 @@ def test_a_client_drawn_id_is_refused(world: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b'{"name": 1}', b"{", b"[" * 50_000, b"NaN"])
+@pytest.mark.usefixtures("uncollected")
 def test_an_enrolment_says_nothing_else(world: Any, body: bytes) -> None:
     answer = world.enrol(body)
     assert answer.status_code == 400 and answer.json["field"] == "body"

@@ -202,6 +202,7 @@ def raw(pattern: str, text: str) -> bytes:
         pytest.param(body(report("page", response="0" * 1025)), "reports[0].response", id="long"),
     ],
 )
+@pytest.mark.usefixtures("uncollected")
 def test_a_malformed_body_is_refused_by_the_field_that_is_wrong(data: bytes, field: str) -> None:
     assert refused_field(data) == field
 

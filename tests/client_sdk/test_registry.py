@@ -694,6 +694,7 @@ def test_a_file_that_cannot_be_read_is_a_registry_error(tmp_path: Path) -> None:
     ],
     ids=range(12),
 )
+@pytest.mark.usefixtures("uncollected")
 def test_hostile_texts_are_a_registry_error_at_once(hostile: str) -> None:
     with pytest.raises(RegistryError) as caught:
         loads(hostile)

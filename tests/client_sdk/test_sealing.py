@@ -243,6 +243,7 @@ assert "cryptography" in sys.modules
         (503, b""),
     ],
 )
+@pytest.mark.usefixtures("uncollected")
 def test_every_other_answer_goes_through_unchanged(status: int, body: bytes) -> None:
     class Answering:
         def enrol(self) -> Reply:

@@ -282,6 +282,7 @@ FORGERIES: dict[str, Callable[[Any, bytes], Reply]] = {
 }
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
 def test_an_answer_that_cannot_be_believed_changes_nothing(
     forgery: Callable[[Any, bytes], Reply], state: State, server: Any
@@ -373,6 +374,7 @@ def test_the_pause_of_an_enrolment_is_handed_on(state: State, server: Any) -> No
     ],
     ids=range(11),
 )
+@pytest.mark.usefixtures("uncollected")
 def test_an_identity_that_makes_no_sense_is_not_taken(
     body: bytes, state: State, server: Any
 ) -> None:

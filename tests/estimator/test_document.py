@@ -210,6 +210,7 @@ def test_what_breaks_a_rule_is_refused_by_field(base, path, value, field):
         '{"reports": [' + "9" * 5000 + "]}",
     ],
 )
+@pytest.mark.usefixtures("uncollected")
 def test_what_is_no_document_is_refused(text):
     with pytest.raises(DocumentError):
         parse(text)
