@@ -10,6 +10,7 @@ Probabilities are exact fractions. A float stands for the decimal that it prints
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -57,7 +58,7 @@ def log_ratio(one: Fraction, other: Fraction) -> float:
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(ABC):
     """One way of asking. Its fields are probabilities, taken as fractions, decimals or texts.
 
     Attributes:
@@ -98,13 +99,13 @@ class Design:
         """Return what respondents of a sample may report, in the order of the matrix's columns."""
         return ("no", "yes")
 
+    @abstractmethod
     def matrix(self, sample: int = 0) -> Matrix | None:
         """Return P(report | truth); None where it depends on what only the answers tell."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, figure: str) -> Scores:
         """Return what each report of each sample adds to a figure's mean."""
-        raise NotImplementedError
 
     @property
     def epsilon(self) -> float:
@@ -148,9 +149,9 @@ class YesNo(Design):
     """
 
     @property
+    @abstractmethod
     def p_yes(self) -> tuple[Fraction, Fraction]:
         """P(second report | holds it), P(second report | does not)."""
-        raise NotImplementedError
 
     def check(self) -> None:
         holder, other = self.p_yes
