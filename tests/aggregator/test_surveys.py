@@ -29,25 +29,9 @@ from client_sdk.report import Report, report_to_json
 from client_sdk.survey import Question, Survey, SurveyError
 from tests.aggregator.conftest import NOW
 from tests.estimator.surveys import ALONE, LATE, question, survey_of, text_of
+from tests.registries import Date, registry, theme
 
-APPS = """
-schema = 1
-[project]
-name = "shop-app"
-lifetime_epsilon = 2
-contact = "telemetry@example.org"
-[metrics.theme]
-question = "Which theme is active?"
-type = "category"
-values = ["light", "dark", "other"]
-catch_all = "other"
-sensitivity = "product"
-epsilon = 1.0
-epoch = "week"
-owners = ["ui@example.org"]
-starts = 2026-11-23
-expires = 2026-12-07
-"""
+APPS = registry(theme(starts=Date("2026-11-23"), expires=Date("2026-12-07")), lifetime=2)
 BEFORE = APPS.replace("2026-11-23", "2026-11-16").replace("2026-12-07", "2026-11-30")
 TWICE = question("again", "randomized_response", ["yes", "no"])
 SMALL = survey_of(LATE, name="small", most_epsilon=1.0)
