@@ -17,7 +17,7 @@ from estimator.publish import Outcome
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS = 10.0
-SURVEY_SECONDS = 600.0
+SAMPLE_SECONDS = 600.0
 """Between two looks at how much of their budget devices have spent."""
 
 
@@ -59,10 +59,10 @@ def progress_log(monotonic: Callable[[], float] = time.monotonic) -> Callable[[i
     return tell
 
 
-def surveyed(survey: Callable[[], object]) -> None:
+def sampled(sample: Callable[[], object]) -> None:
     """Look at the ledger; what fails is tried again next time."""
     try:
-        survey()
+        sample()
     except StoreUnavailable as error:
         log.warning("the ledger could not be looked at: %s", error)
 
@@ -91,13 +91,13 @@ def notify_trigger() -> CronTrigger:
 def run(
     publish: Callable[[], Iterable[Outcome]],
     every_seconds: float,
-    survey: Callable[[], object] = lambda: None,
+    sample: Callable[[], object] = lambda: None,
     notify: Callable[[], object] | None = None,
     preview: Callable[[], object] = lambda: None,
 ) -> None:
     """Call `publish` now and every `every_seconds` until SIGTERM or SIGINT.
 
-    Beside it `survey` is called now and every SURVEY_SECONDS, `preview` now and every
+    Beside it `sample` is called now and every SAMPLE_SECONDS, `preview` now and every
     PREVIEW_SECONDS, and `notify` soon and every NOTIFY_MINUTES, each in a thread of its own that
     publishing never waits for.
 
@@ -108,7 +108,7 @@ def run(
     now = datetime.now(UTC)
     jobs: list[tuple[Callable[..., None], Callable[[], object], object, datetime]] = [
         (tick, publish, IntervalTrigger(seconds=every_seconds, timezone=UTC), now),
-        (surveyed, survey, IntervalTrigger(seconds=SURVEY_SECONDS, timezone=UTC), now),
+        (sampled, sample, IntervalTrigger(seconds=SAMPLE_SECONDS, timezone=UTC), now),
         (previewed, preview, IntervalTrigger(seconds=PREVIEW_SECONDS, timezone=UTC), now),
     ]
     if notify is not None:

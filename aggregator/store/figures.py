@@ -11,14 +11,14 @@ from types import MappingProxyType
 
 from aggregator.connection import Connection
 from aggregator.store.accounts import Accounts, Sample
-from aggregator.store.layout import COUNTERS, SURVEY, Layout
+from aggregator.store.layout import COUNTERS, LEDGER_SAMPLE, Layout
+from aggregator.store.ledger_sample import LedgerSample
 from aggregator.store.newest_releases import NewestReleases
-from aggregator.store.survey import Survey
 from aggregator.store.verdicts import in_words
 from client_sdk.report import ACCEPTED
 
 MOST_BUCKETS = 1024
-"""Read by one survey: up to 131,072 devices in as many as were planned, in about a second."""
+"""Read for one sample: up to 131,072 devices in as many as were planned, in about a second."""
 
 _ENROLLED = "enrolled"
 _LAST_PUBLISHED = "published_at"
@@ -162,7 +162,7 @@ class Figures:
 
     # The ledger, seldom and sampled
 
-    def take_survey(
+    def sample_ledger(
         self,
         *,
         cap: int,
@@ -171,7 +171,7 @@ class Figures:
         sample: Sample,
         memos: Mapping[str, int] = MappingProxyType({}),
         most_buckets: int = MOST_BUCKETS,
-    ) -> Survey:
+    ) -> LedgerSample:
         """Look at a sample of the ledger, and keep what was found for whoever asks.
 
         Args:
@@ -183,11 +183,13 @@ class Figures:
             most_buckets: How many buckets to read.
         """
         accounts, scale = self._accounts.sampled(most_buckets, sample, memos)
-        survey = Survey.of(accounts, cap=cap, cheapest=cheapest, scale=scale, now=now, memos=memos)
-        self._call("SET", SURVEY, survey.text())
-        return survey
+        found = LedgerSample.of(
+            accounts, cap=cap, cheapest=cheapest, scale=scale, now=now, memos=memos
+        )
+        self._call("SET", LEDGER_SAMPLE, found.text())
+        return found
 
-    def survey(self) -> Survey | None:
-        """Return the last survey, None before the first one of this version."""
-        kept = self._call("GET", SURVEY)
-        return None if kept is None else Survey.read(kept)
+    def ledger_sample(self) -> LedgerSample | None:
+        """Return the last sample, None before the first one of this version."""
+        kept = self._call("GET", LEDGER_SAMPLE)
+        return None if kept is None else LedgerSample.read(kept)

@@ -26,9 +26,9 @@ from aggregator.keyring.ages import ages
 from aggregator.keyring.keys import KeySource
 from aggregator.store import Store
 from aggregator.store.figures import ShardFigures
+from aggregator.store.ledger_sample import QUANTILES, RATIOS, LedgerSample
 from aggregator.store.migrations import newest_schema
 from aggregator.store.newest_releases import NewestRelease
-from aggregator.store.survey import QUANTILES, RATIOS, Survey
 from aggregator.store.verdicts import in_words
 from aggregator.watching.about import version
 from client_sdk.epochs import day_of
@@ -122,9 +122,9 @@ class Figures:
         yield CounterMetricFamily(
             "ldp_devices_enrolled", "Devices ever enrolled.", self.store.figures.enrolled()
         )
-        survey = self.store.figures.survey()
-        if survey is not None:
-            yield from _spending(survey)
+        sample = self.store.figures.ledger_sample()
+        if sample is not None:
+            yield from _spending(sample)
 
     def _publishing(self) -> Iterator[Metric]:
         results, last = self.store.figures.published()
@@ -287,32 +287,32 @@ def _releases(current: Set[str], released: Mapping[str, NewestRelease]) -> Itera
     yield from (widths, odd)
 
 
-def _spending(survey: Survey) -> Iterator[Metric]:
+def _spending(sample: LedgerSample) -> Iterator[Metric]:
     yield _gauge(
-        "ldp_ledger_scan_timestamp_seconds", "When the ledger was last looked at.", survey.taken_at
+        "ldp_ledger_scan_timestamp_seconds", "When the ledger was last looked at.", sample.taken_at
     )
-    yield _gauge("ldp_devices_active", "Devices that ever reported.", survey.devices)
+    yield _gauge("ldp_devices_active", "Devices that ever reported.", sample.devices)
     yield _gauge(
         "ldp_budget_exhausted_devices",
         "Devices that cannot pay for the cheapest metric any more.",
-        survey.exhausted,
+        sample.exhausted,
     )
-    counts = zip(RATIOS, survey.within, strict=True)
+    counts = zip(RATIOS, sample.within, strict=True)
     buckets = [(str(ratio), float(count)) for ratio, count in counts]
     yield HistogramMetricFamily(
         "ldp_budget_spent_ratio",
         "Devices by the part of their lifetime budget that they have spent; a snapshot.",
-        [*buckets, ("+Inf", float(survey.devices))],
-        survey.spent_ratio_sum,
+        [*buckets, ("+Inf", float(sample.devices))],
+        sample.spent_ratio_sum,
     )
     left = GaugeMetricFamily(
         "dp_budget_remaining",
         "Epsilon that devices have left of their lifetime budget.",
         labels=["statistic"],
     )
-    if survey.devices:
-        left.add_metric(["mean"], survey.remaining_mean)
-    for quantile, epsilon in zip(QUANTILES, survey.remaining, strict=False):
+    if sample.devices:
+        left.add_metric(["mean"], sample.remaining_mean)
+    for quantile, epsilon in zip(QUANTILES, sample.remaining, strict=False):
         left.add_metric([f"p{quantile * 100:.0f}"], epsilon)
     yield left
 

@@ -82,6 +82,7 @@ class Design(ABC):
                 object.__setattr__(self, field.name, value)
         self.check()
 
+    @abstractmethod
     def check(self) -> None:
         """Raise DesignError if the design says nothing about the truth."""
 

@@ -100,9 +100,9 @@ def without_a_report(histogram: Sequence[int], cap: int, charge: int) -> tuple[i
     """Return how many devices have less left than a report costs: at least, and at most.
 
     Args:
-        histogram: Devices in equal classes of spent / cap, as `Survey` has them: with their lower
-            ends, without their upper ones but for the last. Those in the class that the limit goes
-            through may be on either side of it.
+        histogram: Devices in equal classes of spent / cap, as `LedgerSample` has them: with their
+            lower ends, without their upper ones but for the last. Those in the class that the limit
+            goes through may be on either side of it.
         cap: Lifetime cap in micro-epsilon.
         charge: Micro-epsilon of the report, at least 1.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.store.accounts import Account
-from aggregator.store.survey import Survey
+from aggregator.store.ledger_sample import LedgerSample
 from client_sdk.accounting import DELTA, of_unknown_reports
 from client_sdk.metric import Metric
 from estimator.ledger.lifetime import MICRO, Lifetime, lifetime
@@ -167,34 +167,34 @@ def spending(
 
 
 @dataclass(frozen=True)
-class Surveyed:
-    """The view from a survey: a sample, scaled up; reports are counted exactly.
+class Sampled:
+    """The view from a sample, scaled up; reports are counted exactly.
 
     Attributes:
-        survey: What was looked at.
+        sample: What was looked at.
         cap: The lifetime cap, epsilon.
         highest: The device of the sample that has spent most; None without devices.
         median: One in the middle; None without devices.
         metrics: By name; what memoized ones have cost is scaled up.
     """
 
-    survey: Survey
+    sample: LedgerSample
     cap: float
     highest: Composed | None
     median: Composed | None
     metrics: Mapping[str, MetricSpending]
 
 
-def surveyed(
-    survey: Survey, reports: Mapping[tuple[str, str], int], prices: Prices, cap_micro: int
-) -> Surveyed:
+def sampled(
+    sample: LedgerSample, reports: Mapping[tuple[str, str], int], prices: Prices, cap_micro: int
+) -> Sampled:
     """See `spending`, which reads the whole ledger; this costs nothing."""
     highest, median = (
         None if device is None else prices.composed(device.spent, device.remembered)
-        for device in (survey.highest, survey.median)
+        for device in (sample.highest, sample.median)
     )
-    metrics = _by_metric(reports, survey.payers, prices)
-    return Surveyed(survey, cap_micro / MICRO, highest, median, metrics)
+    metrics = _by_metric(reports, sample.payers, prices)
+    return Sampled(sample, cap_micro / MICRO, highest, median, metrics)
 
 
 def _columns(

@@ -61,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
             note(store.figures, outcomes, time.time())
             return outcomes
 
-        def survey() -> None:
+        def sample() -> None:
             versions = catalogue.load()
             if versions.cap:  # or there are no apps yet, and nothing to have spent
-                store.figures.take_survey(
+                store.figures.sample_ledger(
                     cap=versions.cap,
                     cheapest=versions.cheapest,
                     now=time.time(),
@@ -75,5 +75,5 @@ def run(args: argparse.Namespace) -> int:
         def preview() -> None:
             renew(source, directory, time.time())
 
-        run_schedule(publish, args.every, survey, notify, preview)
+        run_schedule(publish, args.every, sample, notify, preview)
     return 0

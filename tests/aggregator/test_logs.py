@@ -190,15 +190,15 @@ def test_the_fold_worker_and_the_schedule_log_json(
     for name in ("fold", "schedule"):
         process, log = command(world, name, SOTTOVOCE_RELEASES="releases")
         figures = world.store.figures
-        done = figures.survey if name == "schedule" else figures.folded
+        done = figures.ledger_sample if name == "schedule" else figures.folded
         deadline = time.monotonic() + 60
         while not done():
             assert time.monotonic() < deadline and process.poll() is None, log.read_text()
             time.sleep(0.1)
         end(process)
         assert all(line["role"] == name for line in lines(log.read_text()))
-    survey = world.store.figures.survey()
-    assert survey is not None and survey.devices == 1
+    sample = world.store.figures.ledger_sample()
+    assert sample is not None and sample.devices == 1
     assert world.store.figures.published()[1] is not None
 
 

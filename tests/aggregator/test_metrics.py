@@ -28,8 +28,8 @@ from aggregator.machine.embedded import EmbeddedServer
 from aggregator.problems import REFUSALS
 from aggregator.recovery.erasure import erase
 from aggregator.store.accounts import Account
+from aggregator.store.ledger_sample import LedgerSample, Spender
 from aggregator.store.newest_releases import NewestRelease
-from aggregator.store.survey import Spender, Survey
 from aggregator.watching.exposition import MOST_METRIC_LABELS, Figures, noise_stddev
 from aggregator.watching.metering import Meter, watch
 from client_sdk.authentication import MAC_HEADER
@@ -140,7 +140,7 @@ def test_every_series_in_the_docs_exists_and_every_series_is_in_the_docs(world: 
     world.charged(device, world.report("theme"))
     world.folder.fold_once()
     world.store.figures.note_published({"ok": 1}, NOW)
-    world.store.figures.take_survey(cap=10**9, cheapest=1, now=NOW, sample=random.sample)
+    world.store.figures.sample_ledger(cap=10**9, cheapest=1, now=NOW, sample=random.sample)
     meter = Meter(CollectorRegistry())
     everything = figures_of(world, processes=meter.collect, free_share=lambda: 0.5)
     families = {
@@ -468,12 +468,12 @@ def test_key_ages_are_those_of_the_keys_in_use(world: World) -> None:
     assert value(series, "ldp_key_age_seconds", kind="read") == 40 * 86400 + noon
 
 
-def test_a_survey_of_all_buckets_tells_what_the_ledger_holds(world: World) -> None:
+def test_a_sample_of_all_buckets_tells_what_the_ledger_holds(world: World) -> None:
     for _ in range(8):  # theme costs 1 epsilon, crashed 0.5
         world.charged(world.device(), world.report("theme"))
     for _ in range(2):
         world.charged(world.device(), world.report("theme"), world.report("crashed"))
-    world.store.figures.take_survey(
+    world.store.figures.sample_ledger(
         cap=2_000_000, cheapest=600_000, now=NOW, sample=random.sample, most_buckets=10**6
     )
     series = collected(figures_of(world))
@@ -490,7 +490,7 @@ def test_a_survey_of_all_buckets_tells_what_the_ledger_holds(world: World) -> No
     assert value(series, "ldp_ledger_scan_timestamp_seconds") == NOW
 
 
-def test_a_survey_of_some_buckets_is_scaled_up(world: World) -> None:
+def test_a_sample_of_some_buckets_is_scaled_up(world: World) -> None:
     for _ in range(40):
         world.charged(world.device(), world.report("theme"))
     drawn: list[int] = []
@@ -504,43 +504,43 @@ def test_a_survey_of_some_buckets_is_scaled_up(world: World) -> None:
     assert drawn == [buckets // 2] and scale == 2
     assert 0 < len(found) <= 40 and {account.spent for account in found} == {1_000_000}
     accounts = [Account(spent, 1, ()) for spent in (1, 2)]
-    survey = Survey.of(accounts, cap=2, cheapest=1, scale=5.0, now=0.0)
-    assert (survey.devices, survey.exhausted, survey.within[-1]) == (10, 5, 10)
-    assert Survey.read(survey.text()) == survey
+    sample = LedgerSample.of(accounts, cap=2, cheapest=1, scale=5.0, now=0.0)
+    assert (sample.devices, sample.exhausted, sample.within[-1]) == (10, 5, 10)
+    assert LedgerSample.read(sample.text()) == sample
 
 
-def test_a_survey_keeps_the_shape_of_spending_and_who_has_paid() -> None:
+def test_a_sample_keeps_the_shape_of_spending_and_who_has_paid() -> None:
     spent = [0, 4, 5, 99, 100, 130, 30, 30]
     paid = [(), ("c",), ("c",), (), ("c", "d"), (), ("c",), ("d",)]
     accounts = [Account(each, 1, channels) for each, channels in zip(spent, paid, strict=True)]
     memos = {"c": 8, "d": 20}
-    survey = Survey.of(accounts, cap=100, cheapest=1, scale=2.0, now=0.0, memos=memos)
+    sample = LedgerSample.of(accounts, cap=100, cheapest=1, scale=2.0, now=0.0, memos=memos)
     # Classes of 5 each: 0 and 4, then 5, then 30 twice; the last holds 99, the cap and beyond.
-    assert dict(enumerate(survey.histogram)) == dict.fromkeys(range(20), 0) | {
+    assert dict(enumerate(sample.histogram)) == dict.fromkeys(range(20), 0) | {
         0: 4,
         1: 2,
         6: 4,
         19: 6,
     }
-    assert survey.payers == {"c": 8, "d": 4}
-    assert survey.highest == Spender(130, 0)
-    assert survey.median == Spender(30, 20)  # of two with that figure, the one that pays more
-    assert Survey.read(survey.text()) == survey
+    assert sample.payers == {"c": 8, "d": 4}
+    assert sample.highest == Spender(130, 0)
+    assert sample.median == Spender(30, 20)  # of two with that figure, the one that pays more
+    assert LedgerSample.read(sample.text()) == sample
 
 
-def test_what_another_version_has_surveyed_is_no_survey() -> None:
-    survey = Survey.of([], cap=1, cheapest=1, scale=1.0, now=0.0)
-    kept = json.loads(survey.text())
+def test_what_another_version_has_sampled_is_no_sample() -> None:
+    sample = LedgerSample.of([], cap=1, cheapest=1, scale=1.0, now=0.0)
+    kept = json.loads(sample.text())
     for name in kept:
-        assert Survey.read(json.dumps({k: v for k, v in kept.items() if k != name})) is None
-    assert Survey.read(json.dumps(kept | {"more": 1})) is None
+        assert LedgerSample.read(json.dumps({k: v for k, v in kept.items() if k != name})) is None
+    assert LedgerSample.read(json.dumps(kept | {"more": 1})) is None
 
 
-def test_a_survey_asks_who_has_paid_for_what_is_remembered(world: World) -> None:
+def test_a_sample_asks_who_has_paid_for_what_is_remembered(world: World) -> None:
     channel = world.metric("home_page").channel_hash
     for number in range(6):
         world.charged(world.device(), world.report("home_page" if number < 4 else "theme"))
-    survey = world.store.figures.take_survey(
+    sample = world.store.figures.sample_ledger(
         cap=10**8,
         cheapest=1,
         now=NOW,
@@ -548,8 +548,8 @@ def test_a_survey_asks_who_has_paid_for_what_is_remembered(world: World) -> None
         memos={channel: 8_000_000},
         most_buckets=10**6,
     )
-    assert survey.payers == {channel: 4} and survey.highest == Spender(8_000_000, 8_000_000)
-    assert world.store.figures.survey() == survey
+    assert sample.payers == {channel: 4} and sample.highest == Spender(8_000_000, 8_000_000)
+    assert world.store.figures.ledger_sample() == sample
 
 
 def test_accounts_are_the_same_however_they_are_read(world: World) -> None:
@@ -564,8 +564,8 @@ def test_accounts_are_the_same_however_they_are_read(world: World) -> None:
     assert (sorted(found, key=str), scale) == (sorted(each, key=str), 1)
 
 
-def test_an_empty_ledger_is_surveyed_too(world: World) -> None:
-    world.store.figures.take_survey(cap=1, cheapest=1, now=NOW, sample=random.sample)
+def test_an_empty_ledger_is_sampled_too(world: World) -> None:
+    world.store.figures.sample_ledger(cap=1, cheapest=1, now=NOW, sample=random.sample)
     series = collected(figures_of(world))
     assert value(series, "ldp_devices_active") == 0
     assert not any(name == "dp_budget_remaining" for name, _ in series)

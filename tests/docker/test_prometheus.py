@@ -49,7 +49,7 @@ def exposed(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) ->
     world.charged(world.device(), world.report("theme"))
     world.folder.fold_once()
     world.store.figures.note_published({"ok": 1}, NOW)
-    world.store.figures.take_survey(cap=10**9, cheapest=1, now=NOW, sample=random.sample)
+    world.store.figures.sample_ledger(cap=10**9, cheapest=1, now=NOW, sample=random.sample)
     newest = NewestRelease("theme", "2026-W48", "2026-11-29", 500, 0.02, 0.5, alarmed=False)
     world.store.figures.newest_releases.note([newest])
     meter = Meter(CollectorRegistry())
@@ -336,7 +336,7 @@ def test_the_dashboard_and_the_alerts_go_by_the_same_limits() -> None:
         "SottovocePublishingLate": f"> {standing.MOST_LATE_SECONDS:g}",
         "SottovoceStoreMemory": f"> {standing.MOST_MEMORY:g}",
         "SottovoceBudgetExhausted": f"> {standing.MOST_EXHAUSTED:g}",
-        "SottovoceLedgerScanOld": f"> {standing.MOST_SURVEY_SECONDS:g}",
+        "SottovoceLedgerScanOld": f"> {standing.MOST_SAMPLE_SECONDS:g}",
         "SottovoceKeyOld": f"> {standing.MOST_KEY_SECONDS / 86_400:g} * 86400",
         "SottovoceDiskLow": f"< {standing.LEAST_FREE_SHARE * 2:g}",
     }

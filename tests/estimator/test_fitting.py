@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.store.accounts import Account
-from aggregator.store.survey import Survey
+from aggregator.store.ledger_sample import LedgerSample
 from client_sdk.epochs import epoch_of
 from client_sdk.ledger import Ledger
 from client_sdk.registry import Registry, loads
@@ -178,7 +178,7 @@ def test_devices_that_cannot_pay_are_counted_by_classes(
 
 @given(st.lists(st.integers(1, 410), max_size=50), st.integers(1, 400))
 def test_the_true_number_of_devices_lies_between_the_two(spent: list[int], charge: int) -> None:
-    histogram = Survey.of(
+    histogram = LedgerSample.of(
         [Account(each, 1, ()) for each in spent], cap=400, cheapest=1, scale=1, now=0
     ).histogram
     least, most = without_a_report(histogram, 400, charge)

@@ -3,10 +3,10 @@
 import pytest
 
 from aggregator.store.accounts import Account
-from aggregator.store.survey import Survey
+from aggregator.store.ledger_sample import LedgerSample
 from client_sdk.accounting import of_unknown_reports
 from client_sdk.registry import loads
-from estimator.ledger.spending import Prices, spending, surveyed
+from estimator.ledger.spending import Prices, sampled, spending
 
 REGISTRY = """
 schema = 1
@@ -100,20 +100,20 @@ def test_a_version_registered_meanwhile_is_left_out(prices):
     assert spending([], {("crashed", "0" * 16): 5}, prices, 1, 1).metrics["crashed"].reports == 0
 
 
-def test_a_survey_of_everything_says_what_the_whole_ledger_says(metrics, prices):
+def test_a_sample_of_everything_says_what_the_whole_ledger_says(metrics, prices):
     crashed, home_page = metrics["crashed"], metrics["home_page"]
     price, paid = crashed.charge, (home_page.channel_hash,)
     accounts = [Account(n * price, n, ()) for n in range(1, 8)]
     accounts += [Account(12_000_000 + price, 2, paid)] * 2
     reports = {("crashed", crashed.fingerprint): 30, ("home_page", home_page.fingerprint): 2}
     whole = spending(accounts, reports, prices, 24_000_000, price)
-    survey = Survey.of(
+    sample = LedgerSample.of(
         accounts, cap=24_000_000, cheapest=price, scale=1.0, now=0.0, memos=prices.memos
     )
-    seen = surveyed(survey, reports, prices, 24_000_000)
+    seen = sampled(sample, reports, prices, 24_000_000)
     assert (seen.highest, seen.median) == (whole.highest, whole.median)
     assert seen.metrics == whole.metrics and seen.cap == whole.lifetime.cap
     assert (
-        surveyed(Survey.of([], cap=1, cheapest=1, scale=1.0, now=0.0), {}, prices, 1).highest
+        sampled(LedgerSample.of([], cap=1, cheapest=1, scale=1.0, now=0.0), {}, prices, 1).highest
         is None
     )

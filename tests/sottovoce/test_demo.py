@@ -84,8 +84,8 @@ def test_a_demo_that_is_kept_shows_its_data_until_it_is_ended(
     assert page.status_code == 200 and "Which carrier did the last flight use?" in page.text
     monkeypatch.setenv("SOTTOVOCE_PLANNED_DEVICES", "200")  # as the demo plans
     with server_side(folder) as opened:
-        wait_until(opened.store.figures.survey)
-        assert opened.store.figures.survey().devices == 200
+        wait_until(opened.store.figures.ledger_sample)
+        assert opened.store.figures.ledger_sample().devices == 200
     assert "FAILED" not in (folder / "logs" / "schedule.log").read_text()
     demo.send_signal(number)
     _, progress = demo.communicate(timeout=60)

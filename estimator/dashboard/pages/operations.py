@@ -9,9 +9,9 @@ from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.keyring.kinds import KINDS
 from aggregator.store import Store
 from aggregator.store.figures import Memory
+from aggregator.store.ledger_sample import LedgerSample
 from aggregator.store.log_heads import Head
 from aggregator.store.migrations import newest_schema
-from aggregator.store.survey import Survey
 from aggregator.store.verdicts import in_words
 from client_sdk.epochs import day_of
 from client_sdk.report import ACCEPTED
@@ -60,7 +60,7 @@ class StoreFigures:
         published: Releases ever, by result.
         passed_at: When the schedule last passed without a failure, Unix time; None: never.
         enrolled: Devices ever enrolled.
-        survey: The last look at the ledger.
+        sample: The last look at the ledger.
         closings: What is due next, the soonest first, at most some.
         further: How many more.
         heads: What it has seen of administrators' logs.
@@ -76,7 +76,7 @@ class StoreFigures:
     published: Mapping[str, int]
     passed_at: float | None
     enrolled: int
-    survey: Survey | None
+    sample: LedgerSample | None
     closings: Sequence[Closing]
     further: int
     heads: Mapping[str, Head]
@@ -217,7 +217,7 @@ def _of_the_store(inputs: Inputs, now: float) -> StoreFigures | None:
             published=results,
             passed_at=passed_at,
             enrolled=store.figures.enrolled(),
-            survey=store.figures.survey(),
+            sample=store.figures.ledger_sample(),
             closings=coming[:_SOONEST],
             further=max(0, len(coming) - _SOONEST),
             heads=store.log_heads.all(),

@@ -8,17 +8,17 @@ from functools import lru_cache
 from aggregator.canary import is_canary
 from aggregator.connection import StoreRefused, StoreUnavailable
 from aggregator.purposes import of_the_foremost
-from aggregator.store.survey import Survey
+from aggregator.store.ledger_sample import LedgerSample
 from client_sdk.epochs import day_of
 from client_sdk.metric import Metric
 from client_sdk.registry import Registry
 from client_sdk.survey import is_survey
 from estimator.dashboard.pages.inputs import Inputs
-from estimator.dashboard.pages.standing import MOST_SURVEY_SECONDS, Finding, trouble
+from estimator.dashboard.pages.standing import MOST_SAMPLE_SECONDS, Finding, trouble
 from estimator.errors import NotPublishable
 from estimator.ledger.fitting import Fit, Life, fullest_life, without_a_report
 from estimator.ledger.lifetime import MICRO
-from estimator.ledger.spending import MetricSpending, Prices, Surveyed, surveyed
+from estimator.ledger.spending import MetricSpending, Prices, Sampled, sampled
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Ledger:
     """
 
     registry: Registry
-    seen: Surveyed | None
+    seen: Sampled | None
     age: float | None
     shares: tuple[Share, ...]
     spends: tuple[Spend, ...]
@@ -97,12 +97,12 @@ class Ledger:
     @property
     def devices(self) -> int | None:
         """Devices that ever reported; None: nobody has looked."""
-        return None if self.seen is None else self.seen.survey.devices
+        return None if self.seen is None else self.seen.sample.devices
 
     @property
     def stale(self) -> bool:
         """Whether the last look is older than it should be."""
-        return self.age is not None and self.age > MOST_SURVEY_SECONDS
+        return self.age is not None and self.age > MOST_SAMPLE_SECONDS
 
     @property
     def memoizes(self) -> bool:
@@ -114,7 +114,7 @@ class Ledger:
         """Ends in epsilon of equal classes of what was spent, and the devices in them."""
         if self.seen is None:
             return []
-        counts = self.seen.survey.histogram
+        counts = self.seen.sample.histogram
         width = self.seen.cap / len(counts)
         return [(i * width, (i + 1) * width, count) for i, count in enumerate(counts)]
 
@@ -147,16 +147,16 @@ def ledger(inputs: Inputs) -> Ledger:
     texts = tuple(source.store.registries.texts())
     files, life = _lived(texts, day_of(now))
     versions = source.catalogue.load()
-    survey = source.store.figures.survey()
+    sample = source.store.figures.ledger_sample()
     seen = None
-    if survey is not None:
+    if sample is not None:
         metrics = list(versions.metrics.values())
-        reports, survey = _coarse(source.store.figures.folded(), survey, metrics)
-        seen = surveyed(survey, reports, Prices.of(metrics), versions.cap)
+        reports, sample = _coarse(source.store.figures.folded(), sample, metrics)
+        seen = sampled(sample, reports, Prices.of(metrics), versions.cap)
     return Ledger(
         registry=registry,
         seen=seen,
-        age=None if survey is None else max(0.0, now - survey.taken_at),
+        age=None if sample is None else max(0.0, now - sample.taken_at),
         shares=_shares(registry, seen, life),
         spends=_spends(registry, {} if seen is None else seen.metrics),
         life=life,
@@ -165,8 +165,8 @@ def ledger(inputs: Inputs) -> Ledger:
 
 
 def _coarse(
-    reports: Mapping[tuple[str, str], int], survey: Survey, metrics: Iterable[Metric]
-) -> tuple[Mapping[tuple[str, str], int], Survey]:
+    reports: Mapping[tuple[str, str], int], sample: LedgerSample, metrics: Iterable[Metric]
+) -> tuple[Mapping[tuple[str, str], int], LedgerSample]:
     """Round down what is counted of a version to whole multiples of its min_reports.
 
     Exact, it would tell by subtraction how many reports a withheld release has.
@@ -175,9 +175,9 @@ def _coarse(
     for metric in metrics:
         for name in (metric.fingerprint, metric.channel_hash):
             least[name] = max(1, metric.min_reports, least.get(name, 1))
-    payers = {name: n - n % least.get(name, 1) for name, n in survey.payers.items()}
+    payers = {name: n - n % least.get(name, 1) for name, n in sample.payers.items()}
     counted = {key: n - n % least.get(key[1], 1) for key, n in reports.items()}
-    return counted, replace(survey, payers=payers)
+    return counted, replace(sample, payers=payers)
 
 
 @lru_cache(maxsize=1)
@@ -187,17 +187,17 @@ def _lived(texts: tuple[str, ...], today: date) -> tuple[int, Life]:
     return len(files), fullest_life(files, today)
 
 
-def _shares(registry: Registry, seen: Surveyed | None, life: Life) -> tuple[Share, ...]:
+def _shares(registry: Registry, seen: Sampled | None, life: Life) -> tuple[Share, ...]:
     found = []
     cap = registry.lifetime_micro
-    devices = 0 if seen is None else seen.survey.devices
+    devices = 0 if seen is None else seen.sample.devices
     cheapest = min(metric.charge for metric in registry.metrics.values())
     for metric, fit in zip(registry.metrics.values(), life.fits, strict=True):
         reserved = metric.share(metric.starts)
         used = short = None
         if seen is not None and devices:
             used = seen.metrics[metric.name].epsilon / devices
-            short = _short(seen.survey, cap, metric.charge, cheapest)
+            short = _short(seen.sample, cap, metric.charge, cheapest)
         found.append(
             Share(
                 name=metric.name,
@@ -213,13 +213,13 @@ def _shares(registry: Registry, seen: Surveyed | None, life: Life) -> tuple[Shar
     return tuple(found)
 
 
-def _short(survey: Survey, cap: int, charge: int, cheapest: int) -> tuple[int, int]:
+def _short(sample: LedgerSample, cap: int, charge: int, cheapest: int) -> tuple[int, int]:
     """Return how many devices have less left than a charge; those who cannot pay the cheapest one
     are counted themselves."""
     if charge == cheapest:
-        return survey.exhausted, survey.exhausted
-    least, most = without_a_report(survey.histogram, cap, charge)
-    return max(least, survey.exhausted), max(most, survey.exhausted)
+        return sample.exhausted, sample.exhausted
+    least, most = without_a_report(sample.histogram, cap, charge)
+    return max(least, sample.exhausted), max(most, sample.exhausted)
 
 
 def _spends(registry: Registry, totals: Mapping[str, MetricSpending]) -> tuple[Spend, ...]:

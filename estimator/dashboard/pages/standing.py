@@ -23,7 +23,7 @@ MOST_LAG_SECONDS = 60.0
 MOST_LATE_SECONDS = 600.0
 MOST_MEMORY = 0.8
 MOST_EXHAUSTED = 0.2
-MOST_SURVEY_SECONDS = 3600.0
+MOST_SAMPLE_SECONDS = 3600.0
 MOST_KEY_SECONDS = 365 * 86_400.0
 """What the alerts in docker/prometheus go by too."""
 
@@ -148,18 +148,18 @@ def _of_a_store_that_answers(inputs: Inputs) -> Iterator[Finding]:
             "Look at its disk and its log; until then it takes no reports.",
             "Health",
         )
-    survey = store.figures.survey()
-    if survey is not None and now - survey.taken_at > MOST_SURVEY_SECONDS:
+    sample = store.figures.ledger_sample()
+    if sample is not None and now - sample.taken_at > MOST_SAMPLE_SECONDS:
         yield Finding(
             False,
-            f"The ledger was last looked at {duration(now - survey.taken_at)} ago.",
+            f"The ledger was last looked at {duration(now - sample.taken_at)} ago.",
             "See whether `sottovoce schedule` runs.",
             "What to watch",
         )
-    if survey is not None and survey.exhausted > MOST_EXHAUSTED * survey.devices:
+    if sample is not None and sample.exhausted > MOST_EXHAUSTED * sample.devices:
         yield Finding(
             False,
-            f"{survey.exhausted / survey.devices:.0%} of devices can pay for no metric any more.",
+            f"{sample.exhausted / sample.devices:.0%} of devices can pay for no metric any more.",
             "They stay silent for good. Ask less, or each device less often (`every`), in new "
             "metrics; a higher lifetime_epsilon is a new promise to users.",
             "What to watch",

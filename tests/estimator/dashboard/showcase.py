@@ -320,7 +320,7 @@ def _report(world: World, devices: int = 240) -> None:
 def look(world: World) -> None:
     """Look at the ledger, as `sottovoce schedule` does."""
     versions = world.catalogue.load()
-    world.store.figures.take_survey(
+    world.store.figures.sample_ledger(
         cap=versions.cap,
         cheapest=versions.cheapest,
         now=NOW - 60,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from aggregator.store.accounts import Account
-from aggregator.store.layout import SURVEY
+from aggregator.store.layout import LEDGER_SAMPLE
 from client_sdk.accounting import DELTA, of_unknown_reports
 from client_sdk.metric import Metric
 from client_sdk.registry import loads
@@ -129,7 +129,7 @@ def test_what_a_withheld_release_hides_cannot_be_had_by_subtraction(
     """Of 100 and of some reports more: as many as of 100, wherever the page tells of it."""
     crashes = f"crashed:{NEWEST['crashed'].fingerprint}"
     home = NEWEST["home_page"].channel_hash
-    known = shop.world.store.figures.survey()
+    known = shop.world.store.figures.ledger_sample()
     assert known is not None
     shards = shop.world.store._layout.all_shards
     call = shop.world.store._connection.call
@@ -138,8 +138,8 @@ def test_what_a_withheld_release_hides_cannot_be_had_by_subtraction(
     pages = []
     for number in (0, further):
         call("HSET", shards[0].key("reports"), crashes, 100 + number)
-        survey = replace(known, payers={home: 40 + number // 6})
-        call("SET", SURVEY, survey.text())
+        sample = replace(known, payers={home: 40 + number // 6})
+        call("SET", LEDGER_SAMPLE, sample.text())
         page = shop.page("/privacy")
         pages.append([page.one("table", id=name).rows for name in ("spends", "parts")])
         picture = shop.plain_app().test_client().get("/privacy/shares.svg").data

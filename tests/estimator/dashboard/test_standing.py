@@ -146,7 +146,7 @@ def survey(desk: Desk, cheapest: int, at: float) -> None:
     for _ in range(5):
         desk.world.charged(desk.world.device(), desk.world.report("theme"))
     desk.world.folder.fold_once()
-    desk.world.store.figures.take_survey(
+    desk.world.store.figures.sample_ledger(
         cap=1_000_000, cheapest=cheapest, now=at, sample=lambda numbers, k: list(numbers)[:k]
     )
 

@@ -1,4 +1,4 @@
-"""A survey of the ledger: how much of their lifetime budget devices have spent.
+"""A sample of the ledger: how much of their lifetime budget devices have spent.
 
 Over a sample of whole buckets, scaled up. Devices lie in buckets by a keyed hash, so a sample of
 buckets is one of devices, drawn without looking at what they spent.
@@ -36,7 +36,7 @@ class Spender:
 
 
 @dataclass(frozen=True)
-class Survey:
+class LedgerSample:
     """What was found; numbers of devices are scaled up to all buckets.
 
     Attributes:
