@@ -60,7 +60,7 @@ def prepare(settings: ServerSettings) -> None:
             require_no_survey(registry)
             require_uploads(keys, registry, plain=settings.plain_uploads)
             catalogue.register(registry.text)
-        register_surveys(catalogue, surveys)
+        register_surveys(catalogue, store.invitations, surveys)
         # Also after a loss that is too small to be noticed as a restored backup.
         erase_again(store, catalogue.load(), time.time())
         log.anchor(store.log_heads)

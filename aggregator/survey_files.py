@@ -5,6 +5,7 @@ from pathlib import Path
 
 from aggregator.catalogue import Catalogue
 from aggregator.settings import ServerSettings, SettingsError
+from aggregator.store.invitations import Invitations
 from client_sdk.survey import Survey, SurveyError, load_survey
 
 _VARIABLE = "SOTTOVOCE_SURVEYS"
@@ -35,11 +36,14 @@ def surveys_in(settings: ServerSettings) -> tuple[Survey, ...]:
     return tuple(surveys)
 
 
-def register_surveys(catalogue: Catalogue, surveys: Sequence[Survey]) -> None:
-    """Add the version that each survey compiles to, where it is new.
+def register_surveys(
+    catalogue: Catalogue, invitations: Invitations, surveys: Sequence[Survey]
+) -> None:
+    """Add the version that each survey compiles to, where it is new, and prolong invitations to it.
 
     Raises:
         StoreUnavailable: The store cannot be reached.
     """
     for survey in surveys:
         catalogue.register(survey.registry_text)
+        invitations.prolong(survey.name, survey.expires)

@@ -117,7 +117,7 @@ def running(
         catalogue = Catalogue(store, record=log.record)
         if registry_text is not None:
             catalogue.register(registry_text)
-        register_surveys(catalogue, surveys)
+        register_surveys(catalogue, store.invitations, surveys)
         environment = {
             "REDIS_URL": server.url,
             "SOTTOVOCE_KEYS_FILE": str(keys_file.resolve()),

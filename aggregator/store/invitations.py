@@ -58,7 +58,7 @@ class Invitations:
         self._admit = connection.script("admit", replicated=True)
 
     def open(self, survey: str, sealed_key: bytes, last_day: date) -> bytes:
-        """Begin or prolong a survey, and return the key it has: the first that anybody gave.
+        """Begin a survey or see `prolong`, and return the key it has: the first that anybody gave.
 
         Args:
             survey: Its name.
@@ -66,9 +66,20 @@ class Invitations:
             last_day: On which it may be answered (UTC).
         """
         self._call("HSETNX", INVITATIONS, f"{survey} key", sealed_key)
-        self._call("HSET", INVITATIONS, f"{survey} last_day", last_day.isoformat())
+        self.prolong(survey, last_day)
         found: bytes = self._call("HGET", INVITATIONS, f"{survey} key")
         return found
+
+    def prolong(self, survey: str, last_day: date) -> None:
+        """Keep what a survey has here until a later last day; with an earlier one nothing changes.
+
+        Nor where nobody is invited, or all is forgotten.
+        """
+        fields = (f"{survey} key", f"{survey} last_day")
+        key, known = self._call("HMGET", INVITATIONS, *fields)
+        if key is None or (known is not None and date.fromisoformat(known.decode()) >= last_day):
+            return
+        self._call("HSET", INVITATIONS, f"{survey} last_day", last_day.isoformat())
 
     def key(self, survey: str, today: date) -> bytes | None:
         """Return a survey's sealed key, None if there is no such survey or it is over."""

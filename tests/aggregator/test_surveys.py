@@ -2,10 +2,12 @@
 
 import os
 from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from aggregator.administration.admin_log import AdminLog
 from aggregator.catalogue import Versions
@@ -23,11 +25,14 @@ from aggregator.server import prepare
 from aggregator.settings import ServerSettings, SettingsError
 from aggregator.store import Store
 from aggregator.survey_files import surveys_in
+from client_sdk.epochs import day_of
 from client_sdk.errors import RegistryError
 from client_sdk.registry import loads
 from client_sdk.report import Report, report_to_json
 from client_sdk.survey import Question, Survey, SurveyError
 from tests.aggregator.conftest import NOW
+from tests.aggregator.respondents import Hall
+from tests.aggregator.respondents import survey_of as by_invitation
 from tests.estimator.surveys import ALONE, LATE, question, survey_of, text_of
 from tests.registries import Date, registry, theme
 
@@ -201,3 +206,23 @@ def test_a_server_registers_its_surveys_and_the_log_says_so(world: Any, tmp_path
     log = AdminLog.beside(settings.keys_file, world.keys.pseudonym_key)
     last = log.last("registry_registered")
     assert last is not None and last.details["project"] == "survey habits"
+
+
+def test_a_later_last_day_keeps_invitations_that_are_out_and_an_earlier_one_ends_none(
+    world: Any, tmp_path: Path
+) -> None:
+    today, day = day_of(NOW), timedelta(days=1)
+    late, later = (by_invitation(around=today + n * day) for n in (0, 7))
+    hall = Hall(world, around=today)
+    assert hall.survey.expires == late.expires < later.expires
+    for survey in (later, late, SMALL):
+        prepare(replace(world.settings, survey_files=written(tmp_path, survey)))
+    world.store.invitations.forget_over(late.expires + day)
+    world.now = datetime.combine(later.expires, time(), UTC).timestamp()
+    assert hall.enrol(hall.admission(hall.tokens[0])).status_code == 201
+    world.store.invitations.forget_over(later.expires + day)
+    assert hall.ask(hall.tokens[1], hall.drawn().blinded).status_code == 404
+    prepare(replace(world.settings, survey_files=written(tmp_path, later)))  # makes no key
+    with redis.Redis.from_url(world.redis_url) as client:
+        kept = client.hkeys("{meta}:invitations")
+    assert sorted(kept) == [b"habits made", b"habits used"]
