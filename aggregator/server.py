@@ -26,6 +26,7 @@ from aggregator.survey_files import register_surveys, surveys_in
 from aggregator.unsealing import require_uploads
 from aggregator.wsgi import served
 from client_sdk.registry import load
+from client_sdk.survey import Survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,11 @@ MOST_MEMORY_SHARE = 0.45
 LONGEST_SILENCE_SECONDS = 10
 
 
-def prepare(settings: ServerSettings) -> None:
+def prepare(settings: ServerSettings) -> tuple[Survey, ...]:
     """Migrate and check the store, claim it if it is new, and register what is to be asked.
+
+    Returns:
+        The surveys among that, for the workers: a file may be another when one of them begins.
 
     Raises:
         SettingsError, KeysError, RegistryError, StoreRefused, StoreUnavailable: Says what to do.
@@ -66,6 +70,7 @@ def prepare(settings: ServerSettings) -> None:
         log.anchor(store.log_heads)
     finally:
         store.close()
+    return surveys
 
 
 def _warn_of_memory(store: Store) -> None:
@@ -83,10 +88,10 @@ def _warn_of_memory(store: Store) -> None:
 
 def run(settings: ServerSettings) -> None:
     """Prepare, then serve until SIGTERM or SIGINT; ends the process."""
-    prepare(settings)
+    surveys = prepare(settings)
     # Before the fork: all workers count an address's network under the same name.
     network_secret = fresh_secret()
-    serve(settings, lambda: served(settings, network_secret))
+    serve(settings, lambda: served(settings, network_secret, surveys))
 
 
 def serve(settings: ServerSettings, load: "Callable[[], WSGIApplication]") -> None:

@@ -1,5 +1,6 @@
 """From settings to the application that a worker process serves."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flask import Flask
@@ -10,43 +11,54 @@ from aggregator.enrolment.limits import EnrolmentLimits
 from aggregator.keyring.key_file import KeyFile
 from aggregator.settings import ServerSettings
 from aggregator.store import Store
-from aggregator.survey_files import surveys_in
 from aggregator.watching.readiness import Readiness, free_share_in
+from client_sdk.survey import Survey
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 
-def application(settings: ServerSettings, network_secret: bytes | None = None) -> Flask:
+def application(
+    settings: ServerSettings,
+    network_secret: bytes | None = None,
+    surveys: Sequence[Survey] = (),
+) -> Flask:
     """Make an application with connections of its own: to be called after the fork.
 
     Does not need the store to be there; until it is, requests are answered with 503.
 
     Args:
         network_secret: The same in all processes of a server, see `create_app`.
+        surveys: Likewise; registered by then.
     """
-    return _Parts(settings, network_secret).app()
+    return _Parts(settings, network_secret, surveys).app()
 
 
-def served(settings: ServerSettings, network_secret: bytes | None = None) -> "WSGIApplication":
+def served(
+    settings: ServerSettings,
+    network_secret: bytes | None = None,
+    surveys: Sequence[Survey] = (),
+) -> "WSGIApplication":
     """Make the same, and /metrics on its own port if the settings say so.
 
     PROMETHEUS_MULTIPROC_DIR must be set by then, see `aggregator.watching.metering`.
     """
-    parts = _Parts(settings, network_secret)
+    parts = _Parts(settings, network_secret, surveys)
     app = parts.app()
     return parts.metered(app) if settings.metrics_port else app
 
 
 class _Parts:
-    def __init__(self, settings: ServerSettings, network_secret: bytes | None) -> None:
+    def __init__(
+        self, settings: ServerSettings, network_secret: bytes | None, surveys: Sequence[Survey]
+    ) -> None:
         self._settings = settings
         self._network_secret = network_secret
         self._keys = KeyFile(settings.keys_file)
         self._store = Store.connect(settings, self._keys.current().pseudonym_key)
         self._catalogue = Catalogue(self._store)
         self._free_share = free_share_in(settings.store_directory)
-        self._surveys = surveys_in(settings)
+        self._surveys = surveys
 
     def app(self) -> Flask:
         settings = self._settings

@@ -27,14 +27,13 @@ _WORKERS = 2
 _THREADS = 8
 
 
-def application(settings: ServerSettings, releases: Path) -> Flask:
+def application(settings: ServerSettings, releases: Path, surveys: Sequence[Survey]) -> Flask:
     """Make an application with connections of its own: to be called after the fork.
 
     Does not need the store to be there; until it is, what needs it is answered with 503.
     """
     keys = KeyFile(settings.keys_file)
     store = Store.connect(settings, keys.current().pseudonym_key)
-    surveys = surveys_in(settings)
     return create_app(
         source=StoreSource(store, Catalogue(store)),
         releases=releases,
@@ -68,8 +67,9 @@ def run(settings: ServerSettings, releases: Path) -> None:
     """Check the store, then serve until SIGTERM or SIGINT; ends the process.
 
     Raises:
-        SettingsError, KeysError, StoreRefused, StoreUnavailable: Says what to do.
+        SettingsError, SurveyError, KeysError, StoreRefused, StoreUnavailable: Says what to do.
     """
+    surveys = surveys_in(settings)
     keys = Keys.load(settings.keys_file)
     store = Store.connect(settings, keys.pseudonym_key)
     try:
@@ -86,4 +86,4 @@ def run(settings: ServerSettings, releases: Path) -> None:
         threads=_THREADS,
         metrics_port=0,
     )
-    serve(own, lambda: application(settings, releases))
+    serve(own, lambda: application(settings, releases, surveys))

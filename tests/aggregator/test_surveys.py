@@ -1,13 +1,17 @@
 """A survey lives beside an app in one server: neither silences the other, nor takes its names."""
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
+import psutil
 import pytest
 import redis
+import requests
 
 from aggregator.administration.admin_log import AdminLog
 from aggregator.catalogue import Versions
@@ -226,3 +230,24 @@ def test_a_later_last_day_keeps_invitations_that_are_out_and_an_earlier_one_ends
     with redis.Redis.from_url(world.redis_url) as client:
         kept = client.hkeys("{meta}:invitations")
     assert sorted(kept) == [b"habits made", b"habits used"]
+
+
+def test_a_worker_that_begins_later_asks_what_the_others_ask(
+    world: Any, serve: Any, tmp_path: Path
+) -> None:
+    """Also when the file is being edited: else it would ask what no server has registered."""
+    (path,) = written(tmp_path, by_invitation(around=datetime.now(UTC).date()))
+    server = serve(world, SOTTOVOCE_SURVEYS=str(path), SOTTOVOCE_WORKERS="1")
+    page = requests.get(f"{server.url}/s/habits", timeout=5)
+    assert page.status_code == 200
+    path.write_text("half a fi")
+    (worker,) = psutil.Process(server.process.pid).children()
+    worker.kill()
+    worker.wait(15)
+    deadline = monotonic() + 30
+    while True:
+        with suppress(requests.RequestException):
+            assert requests.get(f"{server.url}/s/habits", timeout=5).text == page.text
+            return
+        assert server.process.poll() is None and monotonic() < deadline, "no worker came"
+        sleep(0.05)
