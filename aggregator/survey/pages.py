@@ -65,7 +65,7 @@ def blueprint(
     served = served_files()
     modules = {
         "open": loaded_by((_ENTRY,), served),
-        "invitation": loaded_by((_ENTRY, *filter(served.__contains__, (_ADMISSION,))), served),
+        "invitation": loaded_by((_ENTRY, _ADMISSION), served),
     }
     pages = Blueprint("surveys", __name__, template_folder="templates")
     pages.after_request(_guarded)
