@@ -42,7 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where respondents find the survey, like https://host (with --count)",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the links there; the file must be new"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write the links there; the file must be new (with --count)",
     )
     add_data_argument(parser, ", instead of REDIS_URL and SOTTOVOCE_KEYS_FILE")
 
@@ -56,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'{args.survey} must have admission = "invitation", it is open to all')
     if args.count is not None:
         _check(args, survey, today)
+    elif args.url is not None or args.out is not None:
+        raise ValueError("--url and --out go with --count: no links are made without it")
     with server_side(args.data) as side:
         if args.count is not None:
             _invite(args, survey, side)

@@ -92,6 +92,8 @@ def test_links_are_printed_and_can_be_taken_back(
         (["--count", "1000001"], "--count must lie in 1..1000000"),
         (["--count", "1", "--url", "s.example"], "--url must begin with https://"),
         (["--count", "1"], "--url must say with --count where respondents find the survey"),
+        (["--status", "--out", "links.csv"], "--url and --out go with --count"),
+        (["--forget", "--url", "https://s.example"], "--url and --out go with --count"),
         (["--count", "1", "--url", "https://s.example", "--data", "."], None),
     ],
 )
