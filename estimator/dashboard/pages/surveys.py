@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aggregator.connection import StoreUnavailable
+from aggregator.survey.endings import Endings
 from client_sdk.epochs import day_of
 from client_sdk.survey import Survey
 from client_sdk.survey.model import Phase
@@ -183,10 +184,16 @@ def _row(inputs: Inputs, survey: Survey, found: Sequence[Result]) -> Row:
         title=survey.title[language],
         language=language,
         direction=survey.interface[language].direction,
-        phase=_PHASES[survey.phase(day_of(inputs.clock()))],
+        phase=_phase(inputs, survey),
         reports=max(shown, default=None),
         stage=_stage(found),
     )
+
+
+def _phase(inputs: Inputs, survey: Survey) -> str:
+    phase = survey.phase(day_of(inputs.clock()))
+    ended = phase == "open" and Endings(inputs.source.store).closed(survey)
+    return "ended early" if ended else _PHASES[phase]
 
 
 def _stage(found: Sequence[Result]) -> str:

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from aggregator.closing import close_epoch
 from aggregator.store import Store
 from aggregator.survey.invitations import SurveyKeys
 from client_sdk.survey import Survey
@@ -79,6 +80,18 @@ def test_a_survey_that_nobody_has_answered_says_so(show: Callable[..., Element])
         *("Habits at work habits", "open", "2026-12-31", "anybody with the link", "3", "3"),
         *("\N{EN DASH}", "nothing yet"),
     ]
+
+
+def test_a_survey_that_was_ended_early_is_not_open(
+    show: Callable[..., Element], desk: Desk, survey: Survey
+) -> None:
+    for each in survey.questions:
+        (row,) = show("/surveys").one("table").rows[1:]
+        assert row[1] == "open"
+        close_epoch(desk.world.store, each.metric, 0)
+    (row,) = show("/surveys").one("table").rows[1:]
+    assert row[1] == "ended early"
+    assert "Survey · habits · ended early" in show().text
 
 
 def test_the_design_is_on_the_page_before_any_answer(show: Callable[..., Element]) -> None:
