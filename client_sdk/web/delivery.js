@@ -114,7 +114,7 @@ async function sendNext(home) {
  * @param {Home} home
  * @returns {Promise<KeptBatch | undefined>}
  */
-async function nextBatch({ change, refused, endpoint, writeKey, connection, now }) {
+async function nextBatch({ change, refused, endpoint, writeKey, connection, now, maySend }) {
   const stranger = await change((kept) => {
     const overdue = (/** @type {{ until: number }} */ { until }) => until < now();
     const fresh = kept.spool.filter((each) => !overdue(each));
@@ -126,7 +126,7 @@ async function nextBatch({ change, refused, endpoint, writeKey, connection, now 
     }
     return !kept.batch && !kept.identity && fresh.length > 0;
   });
-  if (stranger) {
+  if (stranger && maySend()) {
     const identity = await enrol(endpoint, { writeKey }, connection);
     await change((kept) => void (kept.identity ??= identity));
   }

@@ -411,6 +411,21 @@ test("an opt-out empties the queue at once, and refunds nothing", async () => {
   assert.equal((await client.status()).dropped.already_reported, 1);
 });
 
+test("an opt-out while an upload begins lets nothing leave, not even an enrolment", async () => {
+  const [machine, server] = [new Machine(), new Server()];
+  let leaving;
+  const now = () => {
+    // Its attempt is planned, and it looks which reports are overdue.
+    if (machine.device?.plan.failures) leaving ??= client.setEnabled(false);
+    return machine.now;
+  };
+  const client = page(machine, server, {}, { now });
+  client.record("theme", "dark");
+  assert.equal(await client.flush(), false);
+  await leaving;
+  assert.deepEqual([machine.device.spool, server.requests], [[], []]);
+});
+
 test("consent that is withdrawn in one tab is withdrawn in all, until one is told otherwise", async () => {
   const [machine, server] = [new Machine(), new Server()];
   const [tab, other] = [page(machine, server), page(machine, server)];
