@@ -69,7 +69,7 @@ export function start(options, world = {}) {
     return project;
   };
   const project = () => (loading ??= fetched());
-  const reasonNotTo = reception();
+  let reasonNotTo = reception();
   const { holding, look, change, agree } = deviceOf(project, world, () => {
     off ||= "withdrawn in another tab";
   });
@@ -153,6 +153,7 @@ export function start(options, world = {}) {
   const consent = (wanted) => {
     const wish = respectEnvironment && objection(navigator ?? {});
     agree();
+    reasonNotTo = reception(); // what came before may have been dropped
     off = wanted ? (wish ? `${wish} is set` : "") : "not enabled by the app";
   };
 

@@ -443,6 +443,7 @@ test("consent that is withdrawn in one tab is withdrawn in all, until one is tol
   await other.setEnabled(true);
   other.record("mood", true);
   assert.equal(await other.flush(), true);
+  assert.equal(JSON.parse(server.bodies().at(-1)).reports[0].metric, "mood");
   await other.erase();
   await tab.setEnabled(true);
   await other.setEnabled(true);
