@@ -485,6 +485,11 @@ test("an identity whose first batch is given up is not used again, and is erased
   await client.setEnabled(true);
   client.record("mood", true);
   await client.flush();
+  server.answer.reports = () => Promise.reject(new TypeError("no network"));
+  client.record("home_page", "example.org");
+  await client.flush();
+  await client.setEnabled(false); // the second batch of its identity
+  assert.equal(machine.device.identity.device, server.device);
   assert.equal(await client.erase(), true);
   const erased = server.bodies("erase").map((body) => JSON.parse(body).device);
   assert.deepEqual(erased, [first, server.device]);
@@ -519,6 +524,22 @@ test("an erasure keeps a total, refunds nothing, and tells the server before any
   assert.deepEqual(machine.device.farewell, []);
 });
 
+test("an erasure withdraws consent, and drops what waited", async () => {
+  const [machine, server] = [new Machine(), new Server()];
+  server.answer.reports = () => Promise.reject(new TypeError("no network"));
+  const client = page(machine, server);
+  client.record("theme", "dark");
+  await client.flush();
+  client.record("mood", true); // not even stored
+  assert.equal(await client.erase(), true);
+  client.record("home_page", "example.org");
+  assert.equal(await client.flush(), false);
+  const { summary, queued, dropped } = await client.status();
+  assert.equal(summary, "disabled: erased, and not enabled by the app since");
+  assert.deepEqual([queued, dropped], [0, { opted_out: 2, disabled: 1 }]);
+  assert.deepEqual([machine.device.batch, server.bodies().length], [undefined, 1]);
+});
+
 test("an erasure that nobody confirmed is told again by a later page that has nothing else to say", async () => {
   const [machine, server] = [new Machine(), new Server()];
   const client = page(machine, server);
@@ -526,14 +547,14 @@ test("an erasure that nobody confirmed is told again by a later page that has no
   await client.flush();
   const answer = server.answer.erase;
   server.answer.erase = () => Promise.reject(new TypeError("no network"));
-  assert.equal(await client.erase(), false);
+  for (let turn = 0; turn < 2; turn++) assert.equal(await client.erase(), false);
   server.answer.erase = answer;
   page(machine, server);
   await eventually(() => timers.size);
   await pass(machine, 3600);
   await eventually(() => !machine.device.farewell.length);
-  const [first, second] = server.bodies("erase").map((body) => JSON.parse(body).device);
-  assert.deepEqual([first, second], [server.device, server.device]);
+  const told = server.bodies("erase").map((body) => JSON.parse(body).device);
+  assert.deepEqual(told, Array(3).fill(server.device));
 });
 
 test("an erasure forgets epochs that nobody can report any more, but for what is asked once", async () => {
