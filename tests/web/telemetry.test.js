@@ -318,6 +318,27 @@ test("what failed is tried again by the page itself", async () => {
   assert.equal(server.bodies().length, 2);
 });
 
+test("a batch does not tell what was recorded first, and waits as long as the last of it", async () => {
+  const names = ["theme", "mood", "home_page"];
+  for (const order of [names, [...names].reverse()]) {
+    const [machine, server] = [new Machine(), new Server()];
+    server.answer.reports = () => Promise.reject(new TypeError("no network"));
+    const client = page(machine, server, { definitions: definitions({ theme: { grace_days: 1 } }) });
+    for (const name of order) client.record(name, null);
+    await client.flush();
+    machine.now = START + 2 * DAY + 1; // too late for the theme, if it went alone
+    await client.flush();
+    const [body, same, ...more] = server.bodies();
+    assert.deepEqual([same, more], [body, []]);
+    const sent = JSON.parse(body).reports.map(({ metric }) => metric);
+    assert.deepEqual(sent, ["theme", "home_page", "mood"]);
+    machine.now = START + 4 * DAY + 1;
+    await client.flush();
+    assert.deepEqual((await client.status()).refused, { too_old: 3 });
+    assert.deepEqual([machine.device.identity, machine.device.former.length], [undefined, 1]);
+  }
+});
+
 test("a clock that was set back silences nobody", async () => {
   const [machine, server] = [new Machine(), new Server()];
   const client = page(machine, server);
@@ -347,8 +368,10 @@ test("reports wait no longer than the server wants them", async () => {
 
 test("a device whose key was retired enrols anew; what was spent stays spent", async () => {
   const [machine, server] = [new Machine(), new Server()];
-  server.answer.reports = (body) => server.signed(body, "identity_revoked", 401);
   const client = page(machine, server);
+  client.record("home_page", "example.org");
+  await client.flush();
+  server.answer.reports = (body) => server.signed(body, "identity_revoked", 401);
   client.record("theme", "dark");
   assert.equal(await client.flush(), true);
   assert.deepEqual((await client.status()).refused, { identity_revoked: 1 });
@@ -357,7 +380,7 @@ test("a device whose key was retired enrols anew; what was spent stays spent", a
   server.answer.reports = (body) => server.signed(body);
   client.record("mood", true);
   assert.equal(await client.flush(), true);
-  assert.deepEqual(server.bodies().map((body) => JSON.parse(body).sequence), [1, 1]);
+  assert.deepEqual(server.bodies().map((body) => JSON.parse(body).sequence), [1, 2, 1]);
   assert.equal(server.bodies("devices").length, 2);
 });
 
@@ -382,21 +405,25 @@ for (const [verdict, status] of [["clone_suspected", 409], ["erased", 410]]) {
   });
 }
 
-test("a refusal that may be anybody's is not believed, nor for ever in the way", async () => {
-  const [machine, server] = [new Machine(), new Server()];
-  server.answer.reports = () => server.problem(401, "bad_mac");
-  const client = page(machine, server);
-  client.record("theme", "dark");
-  await client.flush();
-  assert.ok(machine.device.plan.at >= machine.now + 12 * 3600);
-  machine.now += 6;
-  await client.flush(); // an app that asks may try soon
-  assert.equal(server.bodies().length, 2);
-  machine.now += 2 * DAY;
-  await client.flush();
-  assert.deepEqual((await client.status()).refused, { unanswered: 1 });
-  assert.equal(new Set(server.bodies()).size, 1);
-});
+for (const passed of [2 * DAY, -DAY]) {
+  test(`a refusal that may be anybody's is not believed, nor in the way after ${passed} s`, async () => {
+    const [machine, server] = [new Machine(), new Server()];
+    server.answer.reports = () => server.problem(401, "bad_mac");
+    const client = page(machine, server);
+    client.record("theme", "dark");
+    await client.flush();
+    assert.ok(machine.device.plan.at >= machine.now + 12 * 3600);
+    machine.now += 6;
+    await client.flush(); // an app that asks may try soon
+    assert.equal(server.bodies().length, 2);
+    machine.device.plan.paused = 0;
+    machine.now += passed; // a clock may be set back
+    await client.flush();
+    assert.deepEqual((await client.status()).refused, { unanswered: 1 });
+    assert.equal(new Set(server.bodies()).size, 1);
+    assert.deepEqual([machine.device.identity, machine.device.former.length], [undefined, 1]);
+  });
+}
 
 test("what the server refuses is counted by its reason", async () => {
   const [machine, server] = [new Machine(), new Server()];
@@ -430,20 +457,25 @@ test("an opt-out empties the queue at once, and refunds nothing", async () => {
   assert.equal((await client.status()).dropped.already_reported, 1);
 });
 
-test("an opt-out while an upload begins lets nothing leave, not even an enrolment", async () => {
-  const [machine, server] = [new Machine(), new Server()];
-  let leaving;
-  const now = () => {
-    // Its attempt is planned, and it looks which reports are overdue.
-    if (machine.device?.plan.failures) leaving ??= client.setEnabled(false);
-    return machine.now;
-  };
-  const client = page(machine, server, {}, { now });
-  client.record("theme", "dark");
-  assert.equal(await client.flush(), false);
-  await leaving;
-  assert.deepEqual([machine.device.spool, server.requests], [[], []]);
-});
+for (const [looks, moment, sent] of [
+  [1, "while it looks which reports are overdue", []],
+  [2, "while it makes a batch", ["devices"]],
+]) {
+  test(`an upload that has begun ends with an opt-out ${moment}`, async () => {
+    const [machine, server] = [new Machine(), new Server()];
+    let [looked, leaving] = [0, undefined];
+    const now = () => {
+      if (machine.device?.plan.failures && ++looked === looks) leaving = client.setEnabled(false);
+      return machine.now;
+    };
+    const client = page(machine, server, {}, { now });
+    client.record("theme", "dark");
+    assert.equal(await client.flush(), false);
+    await leaving;
+    assert.deepEqual(server.requests.map(({ path }) => path), sent);
+    assert.deepEqual([machine.device.spool, machine.device.batch], [[], undefined]);
+  });
+}
 
 test("consent that is withdrawn in one tab is withdrawn in all, until one is told otherwise", async () => {
   const [machine, server] = [new Machine(), new Server()];
