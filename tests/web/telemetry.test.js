@@ -185,6 +185,24 @@ test("a page records 1,000 values at once, and no more", async () => {
   assert.deepEqual((await client.status()).dropped, { already_reported: 999, queue_full: 500 });
 });
 
+for (const [many, length, left] of [[1000, 1, 1000], [10, 60_000, 9]]) {
+  test(`of ${many} reports that wait, ${length} characters each, the oldest go for a new one`, async () => {
+    const [machine, server] = [new Machine(), new Server()];
+    const client = page(machine, server);
+    client.record("theme", "dark");
+    await client.status();
+    const [{ until }] = machine.device.spool;
+    const texts = Array.from({ length: many }, (_, age) => String(age).padEnd(length));
+    machine.device.spool = texts.map((text) => ({ text, until }));
+    client.record("mood", true);
+    const { queued, dropped, spent } = await client.status();
+    assert.deepEqual([queued, dropped, spent], [left, { spool_full: many + 1 - left }, 2]);
+    const { waiting } = await client.preview();
+    assert.deepEqual(waiting.slice(0, -1), texts.slice(many + 1 - left));
+    assert.equal(JSON.parse(waiting.at(-1)).metric, "mood");
+  });
+}
+
 test("a page that dies while it sends leaves the same bytes to the next", async () => {
   const [machine, server] = [new Machine(), new Server()];
   const normal = server.answer.reports;
