@@ -1,9 +1,10 @@
-// What is outside of a page, in memory: timers, definitions, a server by script, and `Machine`.
+// A page, and what is outside of it, in memory: timers, definitions, a server by script, `Machine`.
 
 import assert from "node:assert/strict";
 import { createHmac, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 
+import { start } from "../../client_sdk/web/telemetry.js";
 import { DAY, Machine, START } from "./machine.js";
 
 export { DAY, Machine, START };
@@ -91,4 +92,22 @@ export class Server {
     const answer = { sequence, verdict, spent: this.spent, reports: told, mac };
     return status === 200 ? this.say(200, answer) : this.problem(status, verdict, answer);
   }
+}
+
+/** The client of a page, on a machine, that its user has agreed to. */
+export function page(machine, server, options = {}, world = {}) {
+  const given = { definitions: definitions(), endpoint: "https://t.example", enabled: true };
+  return start(
+    { ...given, writeKey: "w", ...options },
+    { ...machine.places, fetch: server.fetch, now: () => machine.now, navigator: {}, ...world },
+  );
+}
+
+/** Run the timers of pages that are due within some seconds. */
+export async function pass(machine, seconds) {
+  machine.now += seconds;
+  for (const [timer, { act, seconds: wait }] of [...timers]) {
+    if (wait <= seconds && timers.delete(timer)) act();
+  }
+  await settled();
 }
