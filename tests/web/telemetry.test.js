@@ -486,6 +486,14 @@ for (const [what, options] of Object.entries({
       return broken;
     })(),
   },
+  "no lifetime": { definitions: { ...definitions(), lifetime: undefined } },
+  ...Object.fromEntries(
+    ["every", "starts", "expires", "grace_days", "distinct_values", "charge"].map((figure) => [
+      `no ${figure}`,
+      { definitions: definitions({ mood: { [figure]: undefined } }) },
+    ]),
+  ),
+  "a charge of 0": { definitions: definitions({ mood: { charge: 0 } }) },
 })) {
   test(`definitions that cannot be used collect nothing: ${what}`, async () => {
     const [machine, server] = [new Machine(), new Server()];
