@@ -85,7 +85,7 @@ def _asked(args: argparse.Namespace) -> "tuple[list[Procedure], str]":
 
     if args.survey is None:
         return [_own(args)], args.language or languages()[0]
-    _refuse_own(args)
+    design_options.refuse_beside_survey(args, ("question", "opposite", "harmless", "item"))
     survey = load_survey(args.survey)
     language = args.language or survey.languages[0]
     return mixed.procedures(survey, language, design_options.devices_of(args)), language
@@ -106,14 +106,6 @@ def _own(args: argparse.Namespace) -> "Procedure":
         harmless=args.harmless,
         items=args.item,
     )
-
-
-def _refuse_own(args: argparse.Namespace) -> None:
-    own = ("design", "question", "opposite", "harmless", "item", "epsilon")
-    found = [*design_options.given(args), *(name for name in own if getattr(args, name))]
-    if found:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in found)
-        raise ValueError(f"--survey says what is asked: leave out {names}")
 
 
 def _told(asked: "Procedure") -> str:

@@ -4,7 +4,7 @@ What computes is imported when it is needed: other acts of `sottovoce survey` do
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,23 @@ def given(args: argparse.Namespace) -> dict[str, object]:
     return {name: value for name in PARAMETERS if (value := getattr(args, name, None)) is not None}
 
 
+def refuse_beside_survey(args: argparse.Namespace, others: Sequence[str]) -> None:
+    """Raise ValueError for options that say what the file of --survey says.
+
+    Args:
+        args: Of an act.
+        others: Options of the act that do so, but those of a design.
+    """
+    own = ("design", "epsilon", *others)
+    found = [*given(args), *(name for name in own if getattr(args, name) not in (None, "", []))]
+    if found:
+        raise ValueError(f"--survey says what is asked: leave out {_as_options(found)}")
+
+
+def _as_options(names: Iterable[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
 def devices_of(args: argparse.Namespace) -> "Sequence[Device] | None":
     """Return the devices among which to choose; None: those that are usual."""
     from estimator.designs.devices import CHOICES
@@ -116,7 +133,7 @@ def chosen(
 
     known = set(parameters(args.design)) & {"q", "answers"}
     if set(told) - known:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(set(told) - known))
+        names = _as_options(sorted(set(told) - known))
         raise DesignError(f"--epsilon chooses the parameters: leave out {names}")
     q: Fraction | None = exact("q", str(told["q"])) if "q" in told else None
     answers = [part.strip() for part in str(told.get("answers", "")).split(",") if part.strip()]

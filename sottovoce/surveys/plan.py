@@ -211,10 +211,7 @@ def _of_survey(args: argparse.Namespace) -> dict[str, Any]:
     from estimator.planning.paper import HALF, answers_for_margin, outlook
     from sottovoce.surveys.paper import mixed
 
-    own = [*design_options.given(args), *(("design",) if args.design else ())]
-    own += [name for name in ("epsilon", "values", "difference") if getattr(args, name)]
-    if own:
-        raise ValueError(f"--survey says what is asked: leave out --{', --'.join(own)}")
+    design_options.refuse_beside_survey(args, ("values", "difference"))
     survey = load_survey(args.survey)
     devices = design_options.devices_of(args)
     questions = []

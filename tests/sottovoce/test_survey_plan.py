@@ -150,6 +150,8 @@ def test_answers_for_a_margin_are_told_of_each_question_of_a_browser_survey(
         ("--design warner --epsilon 0", "epsilon must be above 0"),
         ("--design mangat --epsilon 1", "does not choose"),
         (f"--survey {EXAMPLE} --epsilon 1", "leave out --epsilon"),
+        (f"--survey {EXAMPLE} --difference 0", "leave out --difference"),
+        (f"--survey {EXAMPLE} --forced-yes 1/6", "leave out --forced-yes"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_with_the_rule(
