@@ -1,8 +1,10 @@
 """One question with several parameters: maximum likelihood over cells."""
 
+import itertools
+
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 from statsmodels.stats.proportion import proportion_confint
 
 from estimator.designs import Cell, Crosswise, DesignError, Direct, Warner, estimate_cells
@@ -79,6 +81,22 @@ def test_cells_of_different_designs_or_without_answers_are_refused():
         estimate_cells([Cell(Direct(), 10, 2), Cell(Warner("0.7"), 10, 2)])
     with pytest.raises(NoReports):
         estimate_cells([Cell(Direct(), 0, 0)])
+
+
+def test_honest_cells_of_five_answers_are_denied_as_often_as_the_docs_say():
+    # All outcomes: exact. docs/paper.md: "up to 5.8 % where cells have five answers".
+    designs = [Crosswise("0.15"), Crosswise("0.2"), Crosswise("0.25")]
+    outcomes = list(itertools.product(range(6), repeat=3))
+    misfit = [
+        estimate_cells([Cell(d, 5, yes) for d, yes in zip(designs, each, strict=True)])[1].misfit
+        for each in outcomes
+    ]
+    denied = []
+    for share in np.linspace(0, 1, 21):
+        laws = [stats.binom.pmf(range(6), 5, design.a + design.c * share) for design in designs]
+        chances = np.einsum("i,j,k->ijk", *laws).ravel()
+        denied.append(float(chances @ misfit))
+    assert round(max(denied), 3) == 0.058
 
 
 @pytest.mark.slow
