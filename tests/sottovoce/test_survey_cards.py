@@ -602,4 +602,7 @@ def test_options_name_every_parameter_of_designs_that_are_printed_or_planned() -
     assert {name for name in all_parameters() if hasattr(shown, name)} == (
         set(all_parameters()) - others
     )
-    assert set(design_options.PARAMETERS) == set(all_parameters())
+
+
+def test_devices_that_can_be_named_are_those_to_choose_from() -> None:
+    assert design_options.DEVICES == tuple(CHOICES)
