@@ -4,6 +4,7 @@ import doctest
 import math
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 from shutil import copyfile
 
@@ -11,7 +12,7 @@ import pytest
 
 from estimator.designs import CATALOGUE, design
 from sottovoce.__main__ import main
-from tests.estimator.designs.published import markdown
+from tests.estimator.designs.published import SURVEYS, markdown, regression_reproduced, reproduced
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text()
@@ -48,6 +49,21 @@ def test_all_shown_commands_are_run():
 def test_the_table_of_published_figures_is_the_computed_one():
     page = Path(__file__).parent.parent / "docs" / "paper_published.md"
     assert page.read_text().endswith("\n\n" + markdown() + "\n")
+
+
+def test_the_page_counts_the_published_figures_that_are_reproduced():
+    said = " ".join(PAGE.split())
+    assert len({entry["source"] for entry in SURVEYS}) == 5
+    assert f"has {len(SURVEYS)} sets of answers from five published sources" in said
+    figures = [*reproduced()]
+    by = Counter(each.by for each in figures)
+    assert f"Of their {len(figures)} figures, {by['published']} are printed by the" in said
+    assert f"print less or nothing, {by['recomputed']} were worked out" in said
+    assert f"All {sum(each.alike for each in figures)} are the same" in said
+    figures = [*regression_reproduced()]
+    alike = sum(each.alike for each in figures)
+    assert f"Of the regression's {len(figures)} figures, {alike} are; two coefficients" in said
+    assert len(figures) - alike == 2
 
 
 def rows() -> dict[str, tuple[str, str]]:

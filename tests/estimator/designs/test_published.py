@@ -20,7 +20,7 @@ def test_published_surveys_are_reproduced_to_the_printed_digits(each):
 
 
 def test_all_surveys_are_there():
-    assert len(SURVEYS) == 23  # 22 surveys, one of them with a direct question beside
+    assert len(SURVEYS) == 23
     assert all(entry["source"] for entry in SURVEYS)
 
 
