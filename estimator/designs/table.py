@@ -127,7 +127,7 @@ def _not_too_many(rows: list[Row]) -> tuple[Row, ...]:
 def _read_json(text: str) -> Table:
     try:
         document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DocumentError("document", f"must be JSON ({error})", "other text") from None
     if isinstance(document, list):
         document = {"rows": document}

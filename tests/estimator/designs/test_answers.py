@@ -210,6 +210,12 @@ def test_bad_files_are_refused_by_a_rule(text, reading, error, reason):
         gather(read(text), reading)
 
 
+@pytest.mark.usefixtures("uncollected")
+def test_a_document_nested_without_end_is_refused():
+    with pytest.raises(DocumentError, match="must be JSON"):
+        read("[" * 200_000)
+
+
 def test_a_parameter_in_a_column_makes_cells():
     found = survey("p,yes,no\n0.7,60,40\n0.8,50,50\n", given={})
     assert [str(each.p) for each in found.designs] == ["7/10", "4/5"]
