@@ -133,6 +133,14 @@ def _request(args: argparse.Namespace, read_in: "Table") -> "Request":
         given = {key: value for key, value in own.items() if key != "name"}
     if name is None:
         raise ValueError("say how people were asked: --design NAME")
+    options = {"strata": args.stratum or None, "population": args.population, "one": args.one}
+    twice = [
+        key
+        for key, option in options.items()
+        if option is not None and read_in.said.get(key) is not None
+    ]
+    if twice:
+        raise ValueError(f"the document states {', '.join(twice)}: leave the options out")
     strata = dict(_stratum(text) for text in args.stratum) or read_in.said.get("strata") or {}
     if not isinstance(strata, dict) or not all(_is_whole(size) for size in strata.values()):
         raise DocumentError("strata", "must give people by name", strata)

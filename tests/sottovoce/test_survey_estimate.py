@@ -79,6 +79,10 @@ def test_a_document_states_its_own_design(capsys):
     assert document["figures"][0]["estimate"] == pytest.approx(expected)
     assert run(text, *WARNER) == 2
     assert "leave --design and parameters out" in capsys.readouterr().err
+    assert run(text, "--one", "different", "--stratum", "a=9") == 2
+    assert "the document states strata, one: leave the options out" in capsys.readouterr().err
+    assert run(text.replace('"strata"', '"population": 9, "strata"'), "--population", "7") == 2
+    assert "the document states population" in capsys.readouterr().err
 
 
 def test_groups_and_coefficients_are_shown(capsys):
