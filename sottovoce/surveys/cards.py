@@ -109,12 +109,12 @@ def _own(args: argparse.Namespace) -> "Procedure":
 
 
 def _told(asked: "Procedure") -> str:
-    from sottovoce.surveys.paper.stating import epsilon, parameters
+    from sottovoce.surveys.paper.stating import epsilon, needs, parameters
     from sottovoce.surveys.paper.words import words_of
 
     english = words_of("en")
     parts = [asked.design.name, parameters(asked.design)]
-    parts += dict.fromkeys(english.of(split.device, "need") for split in asked.choice.splits)
+    parts += needs(asked.choice, english)
     parts.append(f"epsilon {epsilon(asked, english)}")
     if asked.wished is not None:
         parts.append(f"wished for {parameters(asked.wished)}")

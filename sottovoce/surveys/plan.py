@@ -153,15 +153,15 @@ def _stated(design: "Design") -> dict[str, str]:
 
 def _figures(args: argparse.Namespace, choice: "Choice", harmless: "Fraction") -> dict[str, Any]:
     from estimator.planning.paper import outlook
+    from sottovoce.surveys.paper.stating import needs
     from sottovoce.surveys.paper.words import words_of
 
     found = outlook(choice.design, args.share, args.n, level=args.level, harmless=harmless)
     english = words_of("en")
-    needs = dict.fromkeys(english.of(split.device, "need") for split in choice.splits)
     return {
         "design": choice.design.name,
         "parameters": _stated(choice.design),
-        "needs": list(needs),
+        "needs": needs(choice, english),
         "odds": [
             {english.values(split.device, part): str(split.device.probability(part))}
             for split in choice.splits

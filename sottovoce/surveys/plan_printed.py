@@ -10,11 +10,10 @@ from sottovoce.table import percent, table
 def design(plan: dict[str, Any]) -> None:
     """Print the plan of one design."""
     needs = " and ".join(plan["needs"]) or "no device"
-    parameters = ", ".join(f"{name} = {value}" for name, value in plan["parameters"].items())
+    parameters = _stated(plan["parameters"])
     print(f"{plan['design']}{', ' if parameters else ''}{parameters}: {needs}")
     if plan["wished"] not in (None, plan["parameters"]):
-        wished = ", ".join(f"{name} = {value}" for name, value in plan["wished"].items())
-        print(f"  wished for {wished}; this is the nearest")
+        print(f"  wished for {_stated(plan['wished'])}; this is the nearest")
     for odds in plan["odds"]:
         for values, chance in odds.items():
             print(f"  {values}: {chance}")
@@ -53,7 +52,7 @@ def _devices(plan: dict[str, Any]) -> str:
     rows = [
         (
             row["device"],
-            ", ".join(f"{name} = {value}" for name, value in row["parameters"].items()),
+            _stated(row["parameters"]),
             _epsilon(row["epsilon"]),
             percent(row["standard_error"]),
             f"{row['worth']:,.0f}",
@@ -61,6 +60,10 @@ def _devices(plan: dict[str, Any]) -> str:
         for row in plan["devices"]
     ]
     return table(("device", "gives", "epsilon", "error", "worth"), rows, left=2)
+
+
+def _stated(parameters: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in parameters.items())
 
 
 def _epsilon(value: float) -> str:

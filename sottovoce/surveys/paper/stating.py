@@ -1,8 +1,9 @@
-"""How a question was asked, stated: its design, exact parameters, epsilon, group."""
+"""How a question was asked, stated: its design, exact parameters, devices, epsilon, group."""
 
 import math
 
 from estimator.designs.base import Design
+from estimator.designs.choosing import Choice
 from sottovoce.surveys.paper.procedure import Procedure
 from sottovoce.surveys.paper.tally import stated
 from sottovoce.surveys.paper.words import Words
@@ -11,6 +12,11 @@ from sottovoce.surveys.paper.words import Words
 def parameters(design: Design) -> str:
     """Return a design's parameters in words: exact fractions."""
     return ", ".join(f"{name} = {value}" for name, value in stated(design).items())
+
+
+def needs(choice: Choice, words: Words) -> list[str]:
+    """Return what has to be at hand, each thing once."""
+    return [*dict.fromkeys(words.of(split.device, "need") for split in choice.splits)]
 
 
 def epsilon(asked: Procedure, words: Words) -> str:
