@@ -99,6 +99,9 @@ def test_a_misfit_and_contradicting_cells_are_said_aloud(capsys):
     assert "Answers do not fit the design" in capsys.readouterr().out
     assert run("p,yes,no\n0.7,600,400\n0.8,200,800\n", "--design", "warner") == 0
     assert "The cells contradict each other" in capsys.readouterr().out
+    assert run("p,yes,no\n0.7,600,400\n0.8,200,800\n", "--design", "warner", "--json") == 0
+    # The expected information has no n - 1.
+    assert json.loads(capsys.readouterr().out)["divisor"] == "n"
 
 
 def test_an_epsilon_that_depends_on_the_harmless_question_is_stated_at_its_rate(capsys):

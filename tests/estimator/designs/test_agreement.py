@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from estimator.designs import ItemCount, KukDraws, Sample, Warner
 from estimator.designs.agreement import agreement
@@ -37,6 +38,15 @@ def test_a_further_statement_that_lowers_counts_is_a_misfit():
     assert not honest.misfit
     long = Sample.of_counts([300, 60, 30, 10, 0])  # with the sensitive statement people say 0
     assert agreement(ItemCount(3), (Sample.of_counts([80, 160, 120, 40]), long)).misfit
+
+
+def test_the_worst_of_several_differences_is_judged_for_their_number():
+    # P(count <= 0) is 0.6 and 0.7, P(count <= 1) is 1 and 0.9: of the four differences that may
+    # be below 0 one is, by 0.1 at a variance of 0.24 / 100 + 0.21 / 100.
+    samples = (Sample.of_counts([60, 40]), Sample.of_counts([70, 20, 10]))
+    told = agreement(ItemCount(1), samples)
+    assert told.p_value == pytest.approx(4 * stats.norm.cdf(-0.1 / np.sqrt(0.0045)))
+    assert told.chi_square == pytest.approx(0.01 / 0.0045)
 
 
 def test_one_share_and_two_reports_always_fit():
