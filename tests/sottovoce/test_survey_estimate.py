@@ -140,8 +140,10 @@ def test_a_weighted_regression_is_called_one(capsys):
 
 def test_weights_say_what_they_cost(capsys):
     rows = "answer,weight\n" + "yes,1\nno,4\n" * 20
-    assert run(rows, *WARNER) == 0
-    assert "weighted, worth 29.4 unweighted ones" in capsys.readouterr().out
+    counts = "answer,weight,count\nyes,1,20\nno,4,20\n"
+    for text in (rows, counts):
+        assert run(text, *WARNER) == 0
+        assert "weighted, worth 29.4 unweighted ones" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
