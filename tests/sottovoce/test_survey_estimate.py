@@ -5,13 +5,18 @@ import io
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from estimator.designs import Request, analyse
+from estimator.designs.answers import Reading
 from estimator.designs.catalogue import CATALOGUE, all_parameters
+from estimator.designs.table import read
 from sottovoce.__main__ import main, parser_for
 from sottovoce.surveys import design_options, estimate
+from sottovoce.surveys.estimate_printed import print_analysis
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +141,15 @@ def test_a_weighted_regression_is_called_one(capsys):
     assert "weighted log-pseudo-likelihood" in shown and "Wald test" in shown
     assert run(text, *WARNER, "--covariates", "sex", "--csv") == 0
     assert "\nwald,sex," in capsys.readouterr().out
+
+
+def test_a_likelihood_that_is_higher_without_end_is_warned_of(capsys):
+    table = read("answer,sex,count\nyes,f,60\nno,f,30\nyes,m,45\nno,m,45\n")
+    request = Request(Reading("warner", {"p": "0.7"}, others=("sex",)), covariates=("sex",))
+    found = analyse(table, request)
+    for higher in (False, True):
+        print_analysis(replace(found, fit=replace(found.fit, higher=higher)), request)
+        assert ("Careful: the likelihood is higher still" in capsys.readouterr().out) == higher
 
 
 def test_weights_say_what_they_cost(capsys):

@@ -63,6 +63,11 @@ def test_blanks_and_refusals_are_never_a_no():
     assert survey("yes,no,blank,refused\n6,4,100,200\n").figures[0] == without
 
 
+def test_a_respondent_with_a_blank_line_and_a_refusal_refused():
+    found = survey("respondent,answer\na,\na,refused\nb,yes\nc,no\n")
+    assert (found.n, found.blank, found.refused) == (2, 0, 1)
+
+
 def test_all_bad_rows_are_named_by_line_and_nothing_is_used():
     text = (
         "answer,weight,respondent,age\n"
