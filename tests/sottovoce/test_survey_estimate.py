@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from statsmodels.stats.proportion import proportion_confint
 
 from estimator.designs import Request, analyse
 from estimator.designs.answers import Reading
@@ -57,6 +58,19 @@ def test_json_and_csv_hold_the_same_figures(capsys):
     labels = [row["name"] for row in rows if row["part"] == "coefficient"]
     assert labels == ["(intercept)", "sex: m", "sex: x"]
     assert float(rows[-1]["chi_square"]) == document["regression"]["tests"][-1]["chi_square"]
+
+
+def test_variances_and_intervals_are_those_that_are_asked_for(capsys):
+    def share(*options):
+        assert run("yes,no\n60,65\n", *WARNER, *options, "--json") == 0
+        return json.loads(capsys.readouterr().out)["figures"][0]
+
+    # Of the R package RRTCS's example of Warner's design.
+    assert share()["standard_error"] == pytest.approx(0.1121635, abs=5e-8)
+    assert share("--variance", "n")["standard_error"] == pytest.approx(0.1117139, abs=5e-8)
+    for options, method in (((), "wilson"), (("--exact",), "beta")):
+        ends = [(end - 0.3) / 0.4 for end in proportion_confint(60, 125, method=method)]
+        assert share(*options)["interval"] == pytest.approx(ends)
 
 
 def test_a_document_states_its_own_design(capsys):
