@@ -260,6 +260,18 @@ def test_interviewers_are_told_of_throws_where_something_is_thrown() -> None:
     assert "One throw or draw for each line" not in told
 
 
+def test_interviewers_are_told_of_groups_where_there_are_two() -> None:
+    groups = words_of("en").texts["interviewer_groups"]
+    for name in ASKED:
+        two = len(asked(name).design.samples) > 1
+        assert (groups in interviewing(asked(name))) == two, name
+
+
+def test_what_rarely_happens_is_not_said_to_happen_never() -> None:
+    told = [words_of("en").of_100(Fraction(of, 300)) for of in (0, 1, 100, 299, 300)]
+    assert told == ["0", "about 0.3", "about 33", "about 99.7", "100"]
+
+
 def test_sheets_name_what_must_stay_hidden() -> None:
     hidden = {name: printed(asked(name))["sheets"][0]["never"] for name in ASKED}
     assert hidden["kuk"].startswith("From which bag")
@@ -417,6 +429,8 @@ def test_slips_are_all_there_and_say_what_they_must() -> None:
     assert (first["labels"].count("red"), first["labels"].count("black")) == (8, 2)
     assert (second["labels"].count("red"), second["labels"].count("black")) == (2, 8)
     assert printed(asked("two-coins"))["slips"] == []
+    twice = sheet.document([asked("warner")] * 2, words_of("en"), copies=1)
+    assert twice["slips"] == [bag]
 
 
 def test_cards_are_read_by_suits_and_coins_by_heads() -> None:
@@ -506,6 +520,23 @@ def test_a_card_of_many_ticks_counts_what_two_lines_reveal() -> None:
     assert tally["header"] == "line,answer,count" and tally["command"].endswith("--by line")
     assert tally["rows"][0]["code"] == "on_foot,yes"
     assert "throw or draw anew" in " ".join(document["sheets"][0]["steps"])
+
+
+@pytest.mark.parametrize("mechanism", ["symmetric_unary", "optimized_unary"])
+def test_a_line_is_ticked_on_paper_as_often_as_in_the_browser(mechanism: str) -> None:
+    text = EXAMPLE.read_text().replace(
+        'name = "main_way"\n', f'name = "main_way"\nmechanism = "{mechanism}"\n'
+    )
+    survey = loads_survey(text)
+    question, of = survey.questions[2], mixed.procedures(survey, "en")[2]
+    own, other = (sent_as(question.metric.mechanism, truth, 1) for truth in (1, 0))
+    assert mixed.browser_design(question).matrix() == ((1 - other, other), (1 - own, own))
+    (_, q), (_, p) = of.design.matrix()
+    assert abs(p - own) < Fraction(1, 100) and abs(q - other) < Fraction(1, 100)
+    assert (p == Fraction(1, 2)) == (mechanism == "optimized_unary")
+    # Two lines differ: a tick of what is true, none of what is not, against the reverse.
+    assert of.epsilon == pytest.approx(math.log(p / q * (1 - q) / (1 - p)))
+    assert 0.99 * 2 <= of.epsilon <= 2
 
 
 def test_a_card_of_many_ticks_that_chance_left_empty_is_an_answer() -> None:
